@@ -25,6 +25,7 @@ from contracts.test_store import (
     with_replacement,
     with_request,
 )
+from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
 from support import find_break
 from toolyard.core.conversation.events import RunEnded
 from toolyard.core.errors import Fenced, NotFound, RequestRepeated, Unavailable
@@ -41,7 +42,6 @@ from toolyard.core.store import (
     Store,
 )
 from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, AuditRecord, seal_record
-from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.stores.postgres import PostgresStore
 from toolyard.stores.rate_limit import GcraLimiter
 
@@ -316,15 +316,15 @@ async def a_replica_that_closes_leaves_nothing_owned(first: Store, second: Store
     assert (await claim_fully(second, "c")).deaths == 0, "to close is not to die"
 
 
-class StealingStore(MemoryStore):
+class StealingStore(SharedMemoryStore):
     """Claims whatever it is asked to."""
 
     async def claim(self, conversation: str) -> Claim | OwnedElsewhere:
-        self._data.conversations[conversation].replica = ""
+        self.database.sharing[conversation].replica = ""
         return await super().claim(conversation)
 
 
-class ImmortalStore(MemoryStore):
+class ImmortalStore(SharedMemoryStore):
     """Counts no deaths."""
 
     async def claim(self, conversation: str) -> Claim | OwnedElsewhere:
@@ -332,33 +332,33 @@ class ImmortalStore(MemoryStore):
         return replace(answer, deaths=0) if isinstance(answer, Claim) else answer
 
 
-class AnswersFirstStore(MemoryStore):
+class AnswersFirstStore(SharedMemoryStore):
     """Stores the outcome of a command, then sees whether the entries may be stored."""
 
     async def append(self, append: Append) -> bool:
         for answer in append.answers:
-            self._store_outcome(self._data.conversations[append.conversation], answer)
+            self.database.sharing[append.conversation].store_outcome(answer)
         return await super().append(append)
 
 
-class ReleasesAlwaysStore(MemoryStore):
+class ReleasesAlwaysStore(SharedMemoryStore):
     """Looks at no commands before it releases."""
 
     def begin_append(self, append: Append) -> asyncio.Future[bool]:
-        last = self._data.conversations[append.conversation].mail
+        last = self.database.sharing[append.conversation].last_forwarded
         return super().begin_append(replace(append, release_at=None if append.release_at is None else last))
 
 
-class WithdrawsAlwaysStore(MemoryStore):
+class WithdrawsAlwaysStore(SharedMemoryStore):
     """Withdraws a command that was read, too."""
 
     async def read_forwarded(self, conversation: str, epoch: int) -> tuple[int, Sequence[ForwardedCommand]]:
         answer = await super().read_forwarded(conversation, epoch)
-        self._data.conversations[conversation].letters_read = 0
+        self.database.sharing[conversation].last_read = 0
         return answer
 
 
-class UnboundedForwardingStore(MemoryStore):
+class UnboundedForwardingStore(SharedMemoryStore):
     """Says nothing when there are too many commands."""
 
     async def forward_command(self, conversation: str, key: str, body: bytes) -> str:
@@ -376,7 +376,7 @@ async def audit_entries_of_replicas_are_one_chain(first: Store, second: Store, e
     assert len({(entry.target, entry.number) for entry in entries}) == 20
 
 
-class NoFollowersStore(MemoryStore):
+class NoFollowersStore(SharedMemoryStore):
     """Names no followers."""
 
     async def claim(self, conversation: str) -> Claim | OwnedElsewhere:
@@ -388,14 +388,14 @@ class NoFollowersStore(MemoryStore):
         return ()
 
 
-class UnversionedStore(MemoryStore):
+class UnversionedStore(SharedMemoryStore):
     """Shows the same versions for ever."""
 
     async def read_versions(self) -> Mapping[str, int]:
         return {"server": 1, "key": 1}
 
 
-class OwnLimitStore(MemoryStore):
+class OwnLimitStore(SharedMemoryStore):
     """Limits each replica by itself."""
 
     def __init__(self, database: MemoryDatabase | None = None) -> None:
@@ -406,33 +406,33 @@ class OwnLimitStore(MemoryStore):
         return self.limits.take_allowance(key, per_minute, now)
 
 
-class BroadcastStore(MemoryStore):
+class BroadcastStore(SharedMemoryStore):
     """Tells everybody."""
 
     def tell(self, replica: str, body: bytes) -> None:
-        for name in self._data.stores:
+        for name in self.database.stores:
             super().tell(name, body)
 
 
-class KeepsOnCloseStore(MemoryStore):
+class KeepsOnCloseStore(SharedMemoryStore):
     """Keeps what it owns."""
 
     async def close(self) -> None:
         self._closed = True
 
 
-class OwnAuditStore(MemoryStore):
+class OwnAuditStore(SharedMemoryStore):
     """Continues the chain from the last entry of its own."""
 
     async def append_audit(self, record: AuditRecord) -> AuditEntry:
         own = self.__dict__.setdefault("own", list[AuditEntry]())
         entry = seal_record(record, own[-1] if own else None)
         own.append(entry)
-        self._data.audit.append(entry)
+        self.database.audit.append(entry)
         return entry
 
 
-BROKEN_BY: dict[ReplicaPromise, type[MemoryStore]] = {
+BROKEN_BY: dict[ReplicaPromise, type[SharedMemoryStore]] = {
     a_claim_leaves_alone_what_a_living_replica_owns: StealingStore,
     a_race_for_a_conversation_has_one_winner: StealingStore,
     what_the_dead_owned_is_taken_over_and_fenced: ImmortalStore,
@@ -464,14 +464,14 @@ async def check_replicas(promise: ReplicaPromise, first: Store, second: Store, e
 
 
 async def end_memory_lease(store: Store) -> None:
-    assert isinstance(store, MemoryStore)
+    assert isinstance(store, SharedMemoryStore)
     store.lose_lease()
 
 
 @pytest.mark.parametrize("promise", BROKEN_BY, ids=get_function_name)
 async def test_replicas_of_a_memory_store_keep_every_promise(promise: ReplicaPromise) -> None:
     database = MemoryDatabase()
-    await check_replicas(promise, MemoryStore(database), MemoryStore(database), end_memory_lease)
+    await check_replicas(promise, SharedMemoryStore(database), SharedMemoryStore(database), end_memory_lease)
 
 
 @pytest.mark.parametrize("promise", BROKEN_BY, ids=get_function_name)

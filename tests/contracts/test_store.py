@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from postgres import create_database
+from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
 from support import find_break
 from toolyard import codec
 from toolyard.app import SystemClock
@@ -42,13 +43,12 @@ from toolyard.core.store import (
     Key,
     ListPosition,
     OpenCounts,
-    OwnedElsewhere,
     RequestRecord,
     Store,
 )
 from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, AuditRecord, seal_record
 from toolyard.engine.access.presets import Presets
-from toolyard.stores.memory import MemoryDatabase, MemoryStore
+from toolyard.stores.memory import MemoryStore
 from toolyard.stores.postgres import PostgresStore
 from toolyard.stores.sqlite import SqliteStore
 
@@ -834,14 +834,13 @@ class SplitBatchStore(MemoryStore):
 class UnfencedStore(MemoryStore):
     """Lets everybody write, as whoever owns the conversation now."""
 
-    def __init__(self, database: MemoryDatabase | None = None) -> None:
-        super().__init__(database)
+    def __init__(self) -> None:
+        super().__init__()
         self.owners: dict[str, int] = {}
 
-    async def claim(self, conversation: str) -> Claim | OwnedElsewhere:
+    async def claim(self, conversation: str) -> Claim:
         answer = await super().claim(conversation)
-        if isinstance(answer, Claim):
-            self.owners[conversation] = answer.epoch
+        self.owners[conversation] = answer.epoch
         return answer
 
     async def append(self, append: Append) -> bool:
@@ -866,13 +865,12 @@ class SharedEpochStore(MemoryStore):
         super().__init__()
         self.epoch = 0
 
-    async def claim(self, conversation: str) -> Claim | OwnedElsewhere:
+    async def claim(self, conversation: str) -> Claim:
         self.epoch += 1
-        answer = await super().claim(conversation)
-        return replace(answer, epoch=self.epoch) if isinstance(answer, Claim) else answer
+        return replace(await super().claim(conversation), epoch=self.epoch)
 
 
-class CountsItselfStore(MemoryStore):
+class CountsItselfStore(SharedMemoryStore):
     """Counts itself among the others, and the dead."""
 
     async def count_other_replicas(self) -> int:
@@ -953,8 +951,7 @@ class CatalogFirstStore(MemoryStore):
     """Writes the catalog first, and then sees whether the entries may be written."""
 
     async def append(self, append: Append) -> bool:
-        for entry in append.entries:
-            self._project(append.conversation, entry)
+        self._project(append.conversation, append.entries)
         return await super().append(append)
 
 
@@ -1024,7 +1021,7 @@ class MinuteCountStore(MemoryStore):
         )
 
 
-class ForgetfulRequestStore(MemoryStore):
+class ForgetfulRequestStore(SharedMemoryStore):
     """Forgets every request but the last one."""
 
     def _record_requests(self, conversation: str, entries: Sequence[Entry]) -> None:
@@ -1071,7 +1068,7 @@ class NewestRecordFirstStore(MemoryStore):
         return (await super().list_records(kind))[::-1]
 
 
-class OverwritesRecordsStore(MemoryStore):
+class OverwritesRecordsStore(SharedMemoryStore):
     """Adds a record whether its name is free or not."""
 
     async def add_records(self, kind: str, records: Mapping[str, bytes]) -> Mapping[str, bytes]:
@@ -1080,7 +1077,7 @@ class OverwritesRecordsStore(MemoryStore):
         return records
 
 
-class UnlockedStore(MemoryStore):
+class UnlockedStore(SharedMemoryStore):
     """Lets everybody in."""
 
     def __init__(self, database: MemoryDatabase | None = None) -> None:
@@ -1179,7 +1176,7 @@ async def memory(directory: Path) -> AsyncGenerator[Store]:
 
 @asynccontextmanager
 async def memory_shared(directory: Path) -> AsyncGenerator[Store]:
-    yield MemoryStore(MemoryDatabase())
+    yield SharedMemoryStore()
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""The ports that concern other replicas, for a store that one process uses: there are none."""
+"""What stores that one process uses have in common: no other replicas, and locks and rate limits in its memory."""
 
 import asyncio
 from collections import defaultdict
@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from uuid import uuid4
 
 from toolyard.core.errors import NotFound
-from toolyard.core.store import CommandAnswer, ForwardedCommand, LogHead
+from toolyard.core.store import Allowance, CommandAnswer, ForwardedCommand, LogHead
+from toolyard.stores.rate_limit import GcraLimiter
 
 
 class NamedLocks:
@@ -39,8 +40,23 @@ class SingleProcessPorts:
 
     def __init__(self) -> None:
         self.replica = uuid4().hex
-        self._named_locks = NamedLocks()
-        self.lock = self._named_locks.lock
+        self.lock = NamedLocks().lock
+        self._limits = GcraLimiter()
+
+    def _require_open(self) -> None:
+        """Raise StoreDown if the store was closed."""
+        raise NotImplementedError
+
+    async def take_allowance(self, key: str, per_minute: int, now: float) -> Allowance:
+        self._require_open()
+        return self._limits.take_allowance(key, per_minute, now)
+
+    async def return_allowance(self, key: str, per_minute: int) -> None:
+        self._require_open()
+        self._limits.return_allowance(key, per_minute)
+
+    async def release(self, conversation: str, epoch: int, last_forwarded: int, wake_at: float | None) -> bool:
+        return True  # nobody else claims: the next claim of this process raises the epoch
 
     def on_lost(self, handler: Callable[[Sequence[tuple[str, int]]], None]) -> None:
         pass

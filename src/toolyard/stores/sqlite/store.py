@@ -19,7 +19,6 @@ from toolyard.core.conversation.events import Entry
 from toolyard.core.errors import Fenced, Misconfigured, StoreDown, Unavailable
 from toolyard.core.store import (
     AccessToken,
-    Allowance,
     Append,
     CatalogQuery,
     Claim,
@@ -35,7 +34,6 @@ from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, AuditRecord
 from toolyard.stores.batches import decode_batch, encode_batch
 from toolyard.stores.entries import has_texts, select_catalog_entries
 from toolyard.stores.errors import build_closed_error
-from toolyard.stores.rate_limit import GcraLimiter
 from toolyard.stores.single_process import SingleProcessPorts
 from toolyard.stores.sqlite import access_tokens, audit, export
 from toolyard.stores.sqlite import catalog as _catalog
@@ -93,7 +91,6 @@ class SqliteStore(SingleProcessPorts):
     def __init__(self, file: "_StoreFile") -> None:
         super().__init__()
         self._file = file
-        self._limits = GcraLimiter()
         self._indexer = _search.SearchIndexer()
         self._writer = SqliteWriter(file.writing, file.path, file.resources, self._indexer.step)
 
@@ -132,9 +129,6 @@ class SqliteStore(SingleProcessPorts):
             return [Claim(conversation=id, epoch=epoch, last_seq=last_seq) for id, epoch, last_seq in rows]
 
         return await self._writer.run(work)
-
-    async def release(self, conversation: str, epoch: int, last_forwarded: int, wake_at: float | None) -> bool:
-        return True  # nobody else claims: the next claim of this process raises the epoch
 
     async def find_due(self, now: float, limit: int) -> tuple[Sequence[str], float | None]:
         def query(connection: sqlite3.Connection) -> tuple[list[str], float | None]:
@@ -292,14 +286,6 @@ class SqliteStore(SingleProcessPorts):
 
     async def copy_audit(self, entries: Sequence[AuditEntry]) -> None:
         await self._writer.run(lambda connection: audit.copy_audit(connection, entries))
-
-    async def take_allowance(self, key: str, per_minute: int, now: float) -> Allowance:
-        self._require_open()
-        return self._limits.take_allowance(key, per_minute, now)
-
-    async def return_allowance(self, key: str, per_minute: int) -> None:
-        self._require_open()
-        self._limits.return_allowance(key, per_minute)
 
     async def list_stored_conversations(self, after: str, limit: int) -> Sequence[tuple[str, float | None]]:
         return await self._query(lambda connection: export.list_stored_conversations(connection, after, limit))
