@@ -41,8 +41,7 @@ from toolyard.core.store.figures import STEPS_S, ModelCounts, StepCounts, ToolCo
 from toolyard.engine.log.log_loader import LogLoader
 from toolyard.observability.figures import FigureRecorder
 from toolyard.observability.overview import STEPS, build_overview
-from toolyard.stores.batches import encode_batch
-from toolyard.stores.entries import fold_case, list_texts
+from toolyard.stores.entries import encode_batch, fold_case, list_texts
 from toolyard.stores.postgres import PostgresStore
 from toolyard.stores.search_terms import build_terms
 from toolyard.stores.sqlite import SqliteStore

@@ -25,8 +25,13 @@ from toolyard.core.store import (
 )
 from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, AuditRecord, seal_record, seal_trim
 from toolyard.core.store.figures import merge_steps
-from toolyard.stores.entries import contains_text, fold_case, select_catalog_entries
-from toolyard.stores.errors import build_closed_error, build_repeated_error
+from toolyard.stores.entries import (
+    build_closed_error,
+    build_repeated_error,
+    contains_text,
+    fold_case,
+    select_catalog_entries,
+)
 from toolyard.stores.single_process import SingleProcessPorts
 
 

@@ -7,9 +7,7 @@ from unicodedata import category
 
 from toolyard.core.conversation.events import REQUEST_KEY_S, ConversationChanged, ConversationOpened, Entry, RunQueued
 from toolyard.core.store import CatalogQuery, ConversationCard, OpenCounts, RequestRecord
-from toolyard.stores.batches import decode_batch
-from toolyard.stores.entries import is_mentioned, is_titled
-from toolyard.stores.errors import build_repeated_error
+from toolyard.stores.entries import build_repeated_error, decode_batch, is_mentioned, is_titled
 from toolyard.stores.sqlite.access_tokens import FORGET_TOKENS
 from toolyard.stores.sqlite.snapshots import FORGET_SNAPSHOTS
 

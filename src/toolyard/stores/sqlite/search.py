@@ -13,8 +13,7 @@ import msgspec
 
 from toolyard.core.conversation.events import Entry, MessageRemoved
 from toolyard.core.store import CatalogQuery, ConversationCard, ListPosition
-from toolyard.stores.batches import decode_readable_batch
-from toolyard.stores.entries import fold_case
+from toolyard.stores.entries import decode_readable_batch, fold_case
 from toolyard.stores.search_terms import (
     MAX_RARE,
     SCAN_SIZE,

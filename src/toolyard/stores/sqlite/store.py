@@ -31,9 +31,7 @@ from toolyard.core.store import (
     SnapshotUpdate,
 )
 from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, AuditRecord
-from toolyard.stores.batches import decode_batch, encode_batch
-from toolyard.stores.entries import has_texts, select_catalog_entries
-from toolyard.stores.errors import build_closed_error
+from toolyard.stores.entries import build_closed_error, decode_batch, encode_batch, has_texts, select_catalog_entries
 from toolyard.stores.single_process import SingleProcessPorts
 from toolyard.stores.sqlite import access_tokens, audit, export
 from toolyard.stores.sqlite import catalog as _catalog

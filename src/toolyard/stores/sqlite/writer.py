@@ -18,7 +18,7 @@ from time import monotonic
 from typing import TypeVar, cast
 
 from toolyard.core.errors import StoreDown
-from toolyard.stores.errors import build_closed_error
+from toolyard.stores.entries import build_closed_error
 
 MAX_GROUP_JOBS = 512
 MAX_QUEUED_JOBS = 4096
