@@ -1,7 +1,7 @@
 """Runs write jobs on one SQLite connection in one thread, many in each transaction.
 
 A commit costs much more than a statement, so all jobs that wait while one group commits form the next group. A job is a
-function of the connection; `store` and `catalog` hold the statements.
+function of the connection; the ports hold the statements.
 """
 
 import asyncio
