@@ -8,23 +8,19 @@ import asyncpg
 import pytest
 from msgspec.structs import replace
 
-from contracts.test_store import (
-    CountsItselfStore,
-    ForgetfulRequestStore,
-    OverwritesRecordsStore,
-    UnlockedStore,
+from contracts.store_contract import (
     append,
     append_events,
     assert_refused,
     claim,
     find_due,
-    find_winner,
     get_function_name,
     make_entries,
     read_seqs,
-    with_replacement,
-    with_request,
 )
+from contracts.test_store_ownership import CountsItselfStore
+from contracts.test_store_records import OverwritesRecordsStore, UnlockedStore
+from contracts.test_store_requests import ForgetfulRequestStore, find_winner, with_replacement, with_request
 from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
 from support import find_break
 from toolyard.core.conversation.events import RunEnded
