@@ -9,19 +9,19 @@ import msgspec
 from toolyard.core.errors import NotFound, ToolyardError
 from toolyard.core.store import Store
 from toolyard.engine.log.replica_messages import (
+    CommandAnswered,
+    CommandForwarded,
     DeletionNotice,
     FollowerJoined,
-    LetterAnswered,
     LiveEvents,
     LogGrew,
-    MailArrived,
     Message,
     decode_message,
 )
 from toolyard.engine.replicas.command_delivery import CommandDelivery
 from toolyard.engine.replicas.ownership import Owner
 
-MAIL_CHECK_S = 1.0
+FORWARDED_CHECK_S = 1.0
 CHECKS_PER_HEADS = 2
 """The ends of the followed logs are compared every second time."""
 
@@ -64,9 +64,9 @@ class Replicas:
                 self._tell_tail(message)
             case FollowerJoined(conversation, replica):
                 self._owner.add_follower(conversation, replica)
-            case MailArrived(conversation):
-                self._delivery.read_mail_soon(conversation)
-            case LetterAnswered(key):
+            case CommandForwarded(conversation):
+                self._delivery.read_forwarded_soon(conversation)
+            case CommandAnswered(key):
                 self._delivery.note_answer(key)
             case DeletionNotice(conversation):
                 self._owner.spawn(self._owner.forget(conversation, NotFound("the conversation was deleted")))
@@ -85,22 +85,22 @@ class Replicas:
         number = 0
         while True:
             try:
-                async with asyncio.timeout(MAIL_CHECK_S):
+                async with asyncio.timeout(FORWARDED_CHECK_S):
                     await self._checking.wait()
             except TimeoutError:
                 pass
             self._checking.clear()
             number += 1
             try:
-                await self._check_mail()
+                await self._check_forwarded()
                 if number % CHECKS_PER_HEADS == 0:
                     await self._compare_heads()
             except ToolyardError as error:
                 _log.debug("the other replicas could not be heard: %s", error)
 
-    async def _check_mail(self) -> None:
-        for conversation in await self._store.find_mail():
-            self._delivery.read_mail_soon(conversation)
+    async def _check_forwarded(self) -> None:
+        for conversation in await self._store.find_forwarded():
+            self._delivery.read_forwarded_soon(conversation)
 
     async def _compare_heads(self) -> None:
         tails = dict(self._owner.views.tails)
