@@ -20,7 +20,7 @@ from toolyard.engine.dependencies import Deps
 from toolyard.engine.log.journal import Journal
 from toolyard.engine.log.replica_messages import CommandAnswered, CommandForwarded, encode_message
 from toolyard.engine.loop.command_checks import bind_tools, check_command
-from toolyard.engine.replicas.ownership import STOPPING, Owner
+from toolyard.engine.replicas.ownership import STOPPING, Driver
 from toolyard.engine.replicas.requests import Requests
 
 POLL_S = 1.0
@@ -38,16 +38,16 @@ _log = logging.getLogger("toolyard.commands")
 class CommandDelivery:
     """Submits commands of this process, and decides those that other replicas forward to it."""
 
-    def __init__(self, deps: Deps, store: Store, owner: Owner, requests: Requests) -> None:
+    def __init__(self, deps: Deps, store: Store, driver: Driver, requests: Requests) -> None:
         self._deps = deps
         self._store = store
-        self._owner = owner
+        self._driver = driver
         self._requests = requests
         self._answered: dict[str, asyncio.Event] = {}
         """The commands that this process has forwarded and that wait for their outcome."""
         self._reading: set[str] = set()
         """The conversations whose forwarded commands are being read."""
-        owner.on_forwarded = self.read_forwarded_soon
+        driver.on_forwarded = self.read_forwarded_soon
 
     async def submit(self, conversation: str, command: StateCommand) -> None:
         """Decide a command, here or at its conversation's owner, and return once its events are stored."""
@@ -65,7 +65,7 @@ class CommandDelivery:
     async def _submit(self, conversation: str, command: StateCommand) -> None:
         settle = await self._requests.acquire(command.request)
         try:
-            journal = await self._owner.open_journal(conversation)
+            journal = await self._driver.open_journal(conversation)
             if isinstance(journal, OwnedElsewhere):
                 await self._forward(conversation, command)
                 settle()
@@ -80,7 +80,7 @@ class CommandDelivery:
         # Settled by the journal, not when this call ends: its caller may be cancelled while the entries are on their
         # way to the store.
         journal.on_settled(settle)
-        self._owner.wake(journal)
+        self._driver.wake(journal)
         if not self._store.is_shared:
             await journal.wait_committed()
             return
@@ -122,7 +122,7 @@ class CommandDelivery:
             )
         except BaseException:
             if forwarded is None:
-                self._owner.release_if_resting(journal)  # nothing is appended that would do it
+                self._driver.release_if_resting(journal)  # nothing is appended that would do it
             raise
 
     async def _forward(self, conversation: str, command: StateCommand) -> None:
@@ -158,7 +158,7 @@ class CommandDelivery:
     async def _decide_if_free(self, conversation: str) -> None:
         """Decide the forwarded commands here if their owner has died or let go."""
         try:
-            journal = await self._owner.open_journal(conversation)
+            journal = await self._driver.open_journal(conversation)
         except Unavailable:  # this process stops, or the conversation has to wait: another replica decides it
             return
         if isinstance(journal, Journal):
@@ -186,7 +186,7 @@ class CommandDelivery:
     def read_forwarded_soon(self, conversation: str) -> None:
         """Decide the forwarded commands that wait for a conversation of this process."""
         if conversation not in self._reading:
-            self._owner.spawn(self._read_forwarded(conversation))
+            self._driver.spawn(self._read_forwarded(conversation))
 
     async def _read_forwarded(self, conversation: str) -> None:
         # A process that stops leaves its forwarded commands to the replica that goes on with the conversation.
@@ -194,20 +194,20 @@ class CommandDelivery:
             return
         self._reading.add(conversation)
         try:
-            journal = await self._owner.open_journal(conversation)
+            journal = await self._driver.open_journal(conversation)
             while isinstance(journal, Journal):
                 last, waiting = await self._store.read_forwarded(conversation, journal.epoch)
                 for forwarded in waiting:
                     if forwarded.number > journal.forwarded_seen:
                         await self._decide_forwarded(journal, forwarded)
-                current = await self._owner.open_journal(conversation)
+                current = await self._driver.open_journal(conversation)
                 if current is journal and last <= journal.forwarded_seen:
                     break
                 if current is journal:
                     journal.forwarded_seen = last
                 journal = current
             if isinstance(journal, Journal):
-                self._owner.wake(journal)
+                self._driver.wake(journal)
         except ToolyardError as error:  # the commands stay: the next regular check finds them again
             _log.warning("the forwarded commands of conversation %s could not be read: %s", conversation, error)
         finally:
@@ -223,7 +223,7 @@ class CommandDelivery:
             await self._refuse(conversation, forwarded, error)
             return
         try:
-            journal = await self._owner.open_journal(conversation)
+            journal = await self._driver.open_journal(conversation)
             if journal is not read_for or forwarded.number <= read_for.forwarded_seen:
                 settle()
                 return
@@ -240,7 +240,7 @@ class CommandDelivery:
         await self._finish(read_for, settle)
 
     async def _refuse(self, conversation: str, forwarded: ForwardedCommand, error: ToolyardError) -> None:
-        journal = await self._owner.open_journal(conversation)
+        journal = await self._driver.open_journal(conversation)
         if isinstance(journal, Journal):
             answer = CommandAnswer(number=forwarded.number, outcome=encode_outcome(describe_error(error)))
             await self._store.answer_forwarded(conversation, journal.epoch, answer)

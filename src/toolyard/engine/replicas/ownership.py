@@ -38,7 +38,7 @@ STOPPING = "the server is about to stop; come back in a moment, with the last ev
 _log = logging.getLogger("toolyard.owner")
 
 
-class Owner:
+class Driver:
     """Claims, drives, wakes and evicts conversations: one journal and at most one driver task for each."""
 
     def __init__(self, deps: Deps, store: Store, tasks: asyncio.TaskGroup, observe: Observe) -> None:
