@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from client.drivers import build_package, node_path
-from surfaces.served import connect_client, serve_yard
+from surfaces.http_server import connect_client, serve_yard
 from toolyard import Yard
 from toolyard.testing import Scripted, call, say
 from toolyard.venues.function import as_tool

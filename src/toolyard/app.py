@@ -1,16 +1,14 @@
 """The composition root: turns names into adapters and wires them to a service. No other module does so."""
 
 import asyncio
-import importlib
 import logging
 import os
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -108,7 +106,9 @@ async def open_store(name: str, postgres: PostgresSettings | None = None, *, may
     if name == "memory:":
         return MemoryStore()
     if is_postgres(name):
-        return await import_postgres().PostgresStore.open(name, postgres, may_migrate=may_migrate)
+        with require_postgres_driver():
+            from toolyard.stores.postgres import PostgresStore
+        return await PostgresStore.open(name, postgres, may_migrate=may_migrate)
     url = urlsplit(name)
     if url.scheme != "sqlite" or not url.path.strip("/"):
         # Without the address, which may hold a password in a place where nobody expects it.
@@ -117,14 +117,16 @@ async def open_store(name: str, postgres: PostgresSettings | None = None, *, may
         )
     if url.query not in ("", "synchronous=NORMAL", "synchronous=FULL"):
         raise Misconfigured(f"{url.query!r} is not a setting of a SQLite store: use synchronous=NORMAL or FULL")
-    sqlite = importlib.import_module("toolyard.stores.sqlite")
-    return await sqlite.SqliteStore.open(Path(url.path[1:]), synchronous=url.query.partition("=")[2] or "NORMAL")
+    from toolyard.stores.sqlite import SqliteStore
+
+    return await SqliteStore.open(Path(url.path[1:]), "FULL" if url.query == "synchronous=FULL" else "NORMAL")
 
 
-def import_postgres() -> ModuleType:
-    """Import the PostgreSQL store, whose driver is an extra. Raises Misconfigured without it."""
+@contextmanager
+def require_postgres_driver() -> Generator[None]:
+    """Raise Misconfigured if the block imports the PostgreSQL store without its driver, which is an extra."""
     try:
-        return importlib.import_module("toolyard.stores.postgres")
+        yield
     except ModuleNotFoundError as error:
         if error.name != "asyncpg":
             raise
@@ -225,21 +227,25 @@ def _load_schemas() -> "Schemas":
 
     Loaded on demand: a server of typed functions takes a third less memory without them.
     """
-    return importlib.import_module("toolyard.engine.tools.argument_validation").Schemas()
+    from toolyard.engine.tools.argument_validation import Schemas
+
+    return Schemas()
 
 
 def _load_model_lists(wiring: Wiring, tasks: asyncio.TaskGroup) -> "ModelLists":
     """Return the lists of providers' models, loaded on demand: few servers have patterns of models."""
-    module = importlib.import_module("toolyard.models.model_lists")
-    return module.ModelLists(wiring.model_patterns, wiring.model_settings, tasks)
+    from toolyard.models.model_lists import ModelLists
+
+    return ModelLists(wiring.model_patterns, wiring.model_settings, tasks)
 
 
 def _load_connector() -> Connector:
     """Return the connector to MCP servers, loaded when the first server is started."""
     try:
-        return importlib.import_module("toolyard.venues.mcp.connector").SdkConnector()
+        from toolyard.venues.mcp.connector import SdkConnector
     except ImportError as error:
         raise Misconfigured(f"MCP servers need more packages: {install_command('mcp')} ({error})") from None
+    return SdkConnector()
 
 
 class App:
@@ -352,15 +358,15 @@ class App:
         """Return the HTTP surfaces as an ASGI application. Needs the extra `toolyard[server]`."""
         await self.access.load()
         try:
-            surface = importlib.import_module("toolyard.surfaces.surface")
-            surfaces = importlib.import_module("toolyard.surfaces.app")
+            from toolyard.surfaces.app import asgi
+            from toolyard.surfaces.surface import Backend
         except ImportError as error:
             raise Misconfigured(f"the server needs more packages: {install_command('server')} ({error})") from None
         count_failure = self.service.failed_sign_ins.count
         sessions = Sessions(self._store, self.access, self.clock, self._wiring.sessions, count_failure)
         provider = self._wiring.identity_provider
         sign_ins = ProviderSignIns(self._store, sessions, provider, self.clock) if provider else None
-        backend = surface.Backend(
+        backend = Backend(
             service=self.service,
             access=self.access,
             sessions=sessions,
@@ -374,7 +380,7 @@ class App:
             trust_added_servers=self._wiring.trust_added_servers,
             provider_sign_ins=sign_ins,
         )
-        return surfaces.asgi(backend, self._wiring.cors_origins, TrustedProxies(self._wiring.trusted_proxies))
+        return asgi(backend, self._wiring.cors_origins, TrustedProxies(self._wiring.trusted_proxies))
 
     async def close(self) -> None:
         """Close all parts, even if one fails; the error is raised at the end."""

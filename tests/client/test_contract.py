@@ -10,8 +10,8 @@ import pytest
 from client.drivers import DRIVERS, Case, ClientRecord, build_package
 from client.faults import FaultProxy, ProxyFault
 from support import wait_for_event
-from surfaces.served import serve_yard
-from surfaces.talk import build_key, build_yard
+from surfaces.api_client import build_key, build_yard
+from surfaces.http_server import serve_yard
 from toolyard import Limits, Yard, tool
 from toolyard.core.conversation.events import ModelDelta, RunEnded, RunSuspended, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Citation, ImagePart, ModelText, Result, TextPart, UserMessage

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from surfaces.served import serve_yard
-from surfaces.talk import build_yard
+from surfaces.api_client import build_yard
+from surfaces.http_server import serve_yard
 from toolyard.core.items import Result
 from toolyard.testing import Scripted, call, say
 

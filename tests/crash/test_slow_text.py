@@ -11,8 +11,8 @@ from pathlib import Path
 
 import aiohttp
 
+from surfaces.api_client import Json
 from surfaces.openai.sockets import open_talk
-from surfaces.talk import Json
 
 CHILD = Path(__file__).with_name("slow_child.py")
 TEXT = "The tide comes in, and it goes out."

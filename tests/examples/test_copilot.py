@@ -12,7 +12,7 @@ from playwright.async_api import Browser, Page, expect
 
 from examples.browser import launch_browser, open_window
 from examples.loading import build_once, load_module
-from surfaces.served import serve_app
+from surfaces.http_server import serve_app
 from toolyard.core.conversation.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Result
 from toolyard.core.ports import Model, ModelRequest

@@ -10,7 +10,7 @@ import pytest
 from examples.at_home import call_tool, call_value, open_household, rows
 from examples.loading import read_configuration, tools_of
 from support import collect_events, get_problem, get_results, join_text, open_yard
-from surfaces.served import connect_client
+from surfaces.http_server import connect_client
 from toolyard import Result, ToolLike, Yard
 from toolyard.core.ports import ModelRequest
 from toolyard.testing import Scripted, Turn, call, say, together

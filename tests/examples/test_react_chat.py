@@ -11,7 +11,7 @@ from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
 from examples.browser import launch_browser, open_window
 from examples.loading import build_once, load_module
 from page.site import HOLD, Site
-from surfaces.served import serve_app
+from surfaces.http_server import serve_app
 from toolyard.core.conversation.events import Entry, ModelDelta, RunEnded, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText, Result, UserMessage
 from toolyard.core.ports import ModelRequest

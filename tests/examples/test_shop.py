@@ -12,7 +12,7 @@ from playwright.async_api import Page, Route, expect
 from client.drivers import build_package
 from examples.browser import page_of
 from examples.loading import load_module
-from surfaces.served import serve_app
+from surfaces.http_server import serve_app
 from toolyard.core.conversation.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Result
 from toolyard.core.ports import Model, ModelRequest

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.app_talk import AppClient, user_message
-from surfaces.talk import ApiClient, build_key, open_api_client
+from surfaces.api_client import ApiClient, build_key, open_api_client
+from surfaces.app_client import AppClient, user_message
 from toolyard import Context, Limits, tool
 from toolyard.core.errors import Misconfigured
 from toolyard.core.items import Result

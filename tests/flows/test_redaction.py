@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from support import collect_events, get_result, get_results, open_yard
-from surfaces.talk import ApiClient, build_key, open_api_client
+from surfaces.api_client import ApiClient, build_key, open_api_client
 from toolyard import Context, RedactRules, Tool, ToolError, tool
 from toolyard.core.conversation.events import CallParked, CallProgressed, Event, RunSuspended
 from toolyard.core.items import Result

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from support import STAFF, collect_events, get_result, get_results, join_text, open_yard, wait_for_event, wait_until
-from surfaces.app_talk import TOOLS, AppClient, build_tool_results
-from surfaces.talk import open_api_client
+from surfaces.api_client import open_api_client
+from surfaces.app_client import TOOLS, AppClient, build_tool_results
 from toolyard import Caller, Context, Tool, ToolError, tool
 from toolyard.core.conversation.events import CallParked, RunSuspended
 from toolyard.core.items import Call, Result

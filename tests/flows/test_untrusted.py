@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from support import collect_events, get_ending, get_results, open_yard, wait_until
-from surfaces.talk import open_api_client
+from surfaces.api_client import open_api_client
 from toolyard import Caller, Run, Settings, Tool, TrustRules, Yard, tool
 from toolyard.app import Wiring
 from toolyard.core.conversation.events import CallJudged, Event, ModelDelta, RunSuspended, TurnEnded, TurnFailed

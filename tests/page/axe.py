@@ -5,7 +5,7 @@ from pathlib import Path
 
 from playwright.sync_api import Frame, Page
 
-from surfaces.talk import Json
+from surfaces.api_client import Json
 
 AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 

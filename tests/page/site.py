@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from surfaces.served import serve_yard
+from surfaces.http_server import serve_yard
 from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.conversation.commands import AddMessage, Open

@@ -12,7 +12,7 @@ from page.test_attachments import PIXEL, TRANSFER
 from page.test_diagrams import FLOW, fence
 from page.test_settings import LINES, TABLE
 from page.window import Window, Windows
-from surfaces.talk import build_key
+from surfaces.api_client import build_key
 from toolyard import tool
 from toolyard.testing import Turn, call, fail, say, together
 from venues.mcp.plain import PlainServer

@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, Page, expect
 from page.site import Site, start_site
 from page.test_sharing import open_signed_in
 from page.window import Window, Windows
-from surfaces.talk import build_key
+from surfaces.api_client import build_key
 from toolyard import tool
 from toolyard.core.store.audit_chain import AuditAction, AuditOutcome, AuditRecord, seal_record
 from toolyard.stores.memory import MemoryStore

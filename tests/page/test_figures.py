@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 
 from page.site import Site
 from page.window import Windows
-from surfaces.talk import Json
+from surfaces.api_client import Json
 from toolyard import Limits, tool
 from toolyard.testing import call, say, together
 

@@ -7,7 +7,7 @@ from playwright.sync_api import Route, expect
 
 from page.site import Site, start_site
 from page.window import Window, Windows
-from surfaces.talk import Json
+from surfaces.api_client import Json
 from toolyard.core.ports import Model
 from toolyard.testing import Scripted, fail, say
 

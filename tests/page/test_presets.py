@@ -7,7 +7,7 @@ from playwright.sync_api import Locator, expect
 from page.site import start_site
 from page.test_sharing import open_signed_in
 from page.window import Window, Windows
-from surfaces.talk import build_key
+from surfaces.api_client import build_key
 from toolyard import tool
 from toolyard.core.ports import ModelRequest
 

@@ -9,8 +9,8 @@ from playwright.sync_api import expect
 from page.axe import run_axe
 from page.site import Site, start_site
 from page.window import Window, Windows
+from surfaces.api_client import Json
 from surfaces.real_provider import CLIENT_ID, CLIENT_SECRET, start_real_provider
-from surfaces.talk import Json
 from toolyard.server.config import OidcConfig
 from toolyard.server.oidc import OidcProvider
 

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, expect
 from page.site import Site, start_site
 from page.test_sharing import open_signed_in
 from page.window import Windows
-from surfaces.talk import build_key
+from surfaces.api_client import build_key
 from toolyard import RedactRules, tool
 from toolyard.testing import call, say
 

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from page.site import HOLD, Site, start_site
 from page.window import Window, Windows
-from surfaces.talk import build_key
+from surfaces.api_client import build_key
 from toolyard import tool
 from toolyard.testing import call, say
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
 from support import TEST_TIMEOUT_S
-from surfaces.talk import ApiClient, build_yard, connect_api_client
+from surfaces.api_client import ApiClient, build_yard, connect_api_client
 from toolyard import Yard
 from toolyard.core.ports import Model
 from toolyard.stores.postgres import PostgresStore

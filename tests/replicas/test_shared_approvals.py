@@ -9,7 +9,7 @@ import pytest
 
 from postgres import create_database
 from replicas.pair import Replica, open_replicas
-from surfaces.talk import build_key
+from surfaces.api_client import build_key
 from toolyard import ModelRequest, tool
 from toolyard.core.conversation.events import CallApproved, CallDenied, CallStarted
 from toolyard.core.items import Result

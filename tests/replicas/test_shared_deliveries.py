@@ -9,8 +9,8 @@ import pytest
 
 from postgres import create_database
 from replicas.pair import Replica, open_replicas
+from surfaces.api_client import Json
 from surfaces.openai.clients import HELLO, define_tool
-from surfaces.talk import Json
 from toolyard import ModelRequest, tool
 from toolyard.core.items import Result, UserMessage
 from toolyard.testing import Script, Turn, call, fail, say

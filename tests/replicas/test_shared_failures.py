@@ -9,7 +9,7 @@ import pytest
 from postgres import create_database
 from replicas.pair import open_replicas
 from surfaces.failing_provider import CUT_WITHIN, FAILURES, FailingProvider
-from surfaces.served import serve_yard
+from surfaces.http_server import serve_yard
 from surfaces.test_provider_failures import ANSWERS, Answer, read_answer
 
 FINAL = ("no credit", "wrong key", "no such model", "too long", "filtered")

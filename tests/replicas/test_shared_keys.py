@@ -9,7 +9,7 @@ import pytest
 from replicas.pair import open_replicas, wait_for_status
 from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
 from support import wait_until
-from surfaces.talk import build_key
+from surfaces.api_client import build_key
 from toolyard.core.errors import StoreDown
 from toolyard.core.store import Key
 from toolyard.engine.replicas.record_watcher import RecordWatcher

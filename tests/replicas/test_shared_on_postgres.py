@@ -13,10 +13,10 @@ from replicas.pair import Replica, open_replicas, wait_for_status
 from replicas.test_shared_servers import change_definition, has_status, wait_for_state
 from replicas.test_shared_sign_ins import SECRET
 from support import TEST_TIMEOUT_S, wait_until
+from surfaces.api_client import build_key
+from surfaces.http_server import serve_yard
 from surfaces.mcp_host import LegacyHost, connect_host
-from surfaces.served import serve_yard
 from surfaces.stand_in_provider import Visitor, serve_provider
-from surfaces.talk import build_key
 from surfaces.test_provider_sign_in import build_config
 from toolyard.core.ports import ModelRequest
 from toolyard.engine.access.sessions import MAX_FAILED_PER_KEY, MAX_SESSIONS

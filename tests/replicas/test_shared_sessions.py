@@ -5,8 +5,8 @@ import pytest
 
 from replicas.pair import open_replicas
 from stores.memory_replicas import MemoryDatabase
+from surfaces.api_client import build_key
 from surfaces.mcp_host import LegacyHost, connect_host
-from surfaces.talk import build_key
 from toolyard import tool
 from toolyard.core.store import Key
 from toolyard.surfaces.mcp import sessions

@@ -9,9 +9,9 @@ import aiohttp
 import pytest
 
 from server.test_bounded_http import ShortTimeoutHttp
+from surfaces.api_client import build_key, build_yard
+from surfaces.http_server import serve_app
 from surfaces.openai.sockets import open_talk, refuse_handshake
-from surfaces.served import serve_app
-from surfaces.talk import build_key, build_yard
 from toolyard.core.store import Key
 from toolyard.server.bounded_http import BoundedHttp
 from toolyard.server.serving import build_uvicorn_config

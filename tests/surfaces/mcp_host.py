@@ -9,8 +9,8 @@ from typing import Any
 
 import aiohttp
 
-from surfaces.served import serve_yard
-from surfaces.talk import build_yard
+from surfaces.api_client import build_yard
+from surfaces.http_server import serve_yard
 from toolyard import Yard
 from toolyard.core.ports import Model
 from toolyard.testing import Script

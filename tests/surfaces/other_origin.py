@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from playwright.async_api import Browser, Page
 
 from examples.browser import open_window
-from surfaces.served import serve_app
+from surfaces.http_server import serve_app
 from toolyard import Yard, tool
 from toolyard.app import Wiring
 from toolyard.core.store import Key

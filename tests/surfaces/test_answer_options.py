@@ -2,7 +2,7 @@
 
 import pytest
 
-from surfaces.talk import open_api_client
+from surfaces.api_client import open_api_client
 from toolyard.core.settings.options import Options
 from toolyard.testing import Scripted, say
 

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from surfaces.talk import Json, both_ways, open_api_client
+from surfaces.api_client import Json, both_ways, open_api_client
 from toolyard import tool
 from toolyard.testing import say
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from support import TEST_TIMEOUT_S, collect_events, get_result, open_yard, wait_for_event
-from surfaces.app_talk import AppClient
-from surfaces.talk import open_api_client
+from surfaces.api_client import open_api_client
+from surfaces.app_client import AppClient
 from toolyard import Context, Yard, tool
 from toolyard.core.conversation.events import RunSuspended
 from toolyard.core.conversation.notes import MAX_CONTEXT_CHARS, MAX_NOTE_CHARS

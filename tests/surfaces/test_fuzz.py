@@ -23,6 +23,7 @@ from msgspec import Struct
 from schemathesis import GenerationMode
 from schemathesis.core.failures import FailureGroup
 
+from surfaces.api_client import build_key
 from surfaces.fuzzed import (
     CHECKS,
     EXAMPLES,
@@ -37,7 +38,6 @@ from surfaces.fuzzed import (
     send_case,
     serve_in_thread,
 )
-from surfaces.talk import build_key
 from toolyard.app import AsgiApp
 
 Headers = Mapping[str, str]

@@ -8,8 +8,8 @@ from types import FrameType
 
 import pytest
 
-from surfaces.app_talk import PATH
-from surfaces.talk import ApiClient, Json, open_api_client
+from surfaces.api_client import ApiClient, Json, open_api_client
+from surfaces.app_client import PATH
 from toolyard import Limits
 from toolyard.testing import Scripted, say
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support import wait_until
-from surfaces.talk import Json, build_key, build_yard, connect_api_client, open_api_client
+from surfaces.api_client import Json, build_key, build_yard, connect_api_client, open_api_client
 from toolyard import tool
 from toolyard.core.conversation.events import REQUEST_KEY_S
 from toolyard.testing import call, say

@@ -7,9 +7,9 @@ from typing import cast
 
 import pytest
 
-from surfaces.app_talk import SEARCH, AppClient, user_message
+from surfaces.api_client import Json, build_yard, connect_api_client, open_api_client
+from surfaces.app_client import SEARCH, AppClient, user_message
 from surfaces.mcp_host import open_host
-from surfaces.talk import Json, build_yard, connect_api_client, open_api_client
 from toolyard import Tool, tool
 from toolyard.core.conversation.events import ArgumentsAppended, CallParked
 from toolyard.core.items import MAX_ID_CHARS

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from surfaces.talk import Json, build_key, open_api_client
+from surfaces.api_client import Json, build_key, open_api_client
 from toolyard import ModelRequest, Result, tool
 from toolyard.core.settings.limits import SocketLimits
 from toolyard.engine.access.authentication import hash_key

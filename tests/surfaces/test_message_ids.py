@@ -1,7 +1,7 @@
 """The ids that a client has for the messages of a history that it sends: used where they can be, else ignored."""
 
-from surfaces.app_talk import AppClient, user_message
-from surfaces.talk import Json, open_api_client
+from surfaces.api_client import Json, open_api_client
+from surfaces.app_client import AppClient, user_message
 from toolyard.testing import say
 
 HISTORY: list[Json] = [

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
-from surfaces.served import SocketClient, connect_client
+from surfaces.http_server import SocketClient, connect_client
 from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.store import Key

@@ -3,7 +3,7 @@
 import json
 
 from support import open_yard
-from surfaces.inside import open_in_process_client
+from surfaces.in_process_client import open_in_process_client
 from toolyard import SettingsChange
 from toolyard.core.conversation.settings import Settings
 from toolyard.testing import say

@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
-from surfaces.served import serve_app
+from surfaces.http_server import serve_app
 from toolyard import Yard
 from toolyard.app import Message
 from toolyard.core.errors import Misconfigured

@@ -9,8 +9,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from support import LineCollector
-from surfaces.served import SocketClient, connect_client
-from surfaces.talk import Json, build_key, build_yard
+from surfaces.api_client import Json, build_key, build_yard
+from surfaces.http_server import SocketClient, connect_client
 from toolyard.engine.access.authentication import hash_key
 from toolyard.observability.otel import Spans
 from toolyard.testing import call, say

@@ -8,10 +8,10 @@ import pytest
 from msgspec import Struct
 from openai import APIError, AsyncOpenAI, BadRequestError, InternalServerError, RateLimitError
 
+from surfaces.api_client import Json
 from surfaces.failing_provider import CUT_BEFORE, CUT_WITHIN, FAILURES, FailingProvider, read_data
 from surfaces.openai.clients import Served, serve_model
 from surfaces.openai.sockets import open_talk
-from surfaces.talk import Json
 
 NOT_SENT = "-"
 

@@ -23,7 +23,8 @@ from starlette.applications import Starlette
 
 from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
 from support import TEST_TIMEOUT_S, SettableClock
-from surfaces.served import serve_app, serve_yard
+from surfaces.api_client import build_key
+from surfaces.http_server import serve_app, serve_yard
 from surfaces.stand_in_provider import (
     CLIENT_ID,
     CLIENT_SECRET,
@@ -35,7 +36,6 @@ from surfaces.stand_in_provider import (
     serve_provider,
     sign_token,
 )
-from surfaces.talk import build_key
 from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.caller import Caller

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 from hypothesis import given, strategies
 
+from surfaces.api_client import build_key
 from surfaces.fuzzed import EXAMPLES, SILENCE_S, TIMEOUT_S, fuzzed_app, make_settings, serve_in_thread
-from surfaces.talk import build_key
 
 HOST = b"Host: 127.0.0.1\r\n"
 JSON = b"Content-Type: application/json\r\n"

@@ -9,8 +9,8 @@ import aiohttp
 import pytest
 
 from support import TEST_TIMEOUT_S
+from surfaces.http_server import serve_yard
 from surfaces.real_provider import CLIENT_ID, CLIENT_SECRET, Person, start_real_provider
-from surfaces.served import serve_yard
 from surfaces.stand_in_provider import Visitor
 from toolyard import Yard
 from toolyard.app import Wiring

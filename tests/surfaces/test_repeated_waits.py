@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 import pytest
 
-from surfaces.talk import Json, build_yard, open_api_client
+from surfaces.api_client import Json, build_yard, open_api_client
 from toolyard import RunWaiting, tool
 from toolyard.testing import call, say
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from surfaces.talk import ApiClient, Json, open_api_client
+from surfaces.api_client import ApiClient, Json, open_api_client
 from toolyard import tool
 from toolyard.testing import say
 

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from surfaces.inside import open_in_process_client
-from surfaces.served import serve_app
-from surfaces.talk import build_yard
+from surfaces.api_client import build_yard
+from surfaces.http_server import serve_app
+from surfaces.in_process_client import open_in_process_client
 from toolyard.server.serving import build_uvicorn_config
 
 LONE = ("\\ud800", "\\udc00", "\\ud83d x", "\\udc00\\ud800", "\\uD800" + "x" * 20)

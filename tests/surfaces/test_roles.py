@@ -9,9 +9,9 @@ import aiohttp
 from litestar.handlers import HTTPRouteHandler, WebsocketRouteHandler
 
 from support import TEST_TIMEOUT_S
+from surfaces.api_client import Json, build_key, build_yard
+from surfaces.http_server import serve_yard
 from surfaces.openai.sockets import open_talk, refuse_handshake
-from surfaces.served import serve_yard
-from surfaces.talk import Json, build_key, build_yard
 from toolyard import Yard
 from toolyard.core.ports import Servers
 from toolyard.core.settings.limits import SessionLimits

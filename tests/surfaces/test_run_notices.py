@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.app_talk import AppClient, user_message
-from surfaces.talk import ApiClient, Json, build_key, join_deltas, open_api_client
+from surfaces.api_client import ApiClient, Json, build_key, join_deltas, open_api_client
+from surfaces.app_client import AppClient, user_message
 from toolyard import tool
 from toolyard.core.settings.texts import BUILT_IN_TEXTS, get_text
 from toolyard.server.config import load

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support import wait_until
-from surfaces.talk import NOTHING_ENABLED, Json, build_key, connect_api_client, open_api_client
+from surfaces.api_client import NOTHING_ENABLED, Json, build_key, connect_api_client, open_api_client
 from toolyard import Yard, tool
 from toolyard.server.config import load
 from toolyard.server.wiring import build_wiring

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from replicas.pair import open_replicas, wait_for_status
 from support import SettableClock
-from surfaces.inside import open_in_process_client
+from surfaces.api_client import ApiClient, build_key
+from surfaces.http_server import SocketClient, connect_client
+from surfaces.in_process_client import open_in_process_client
 from surfaces.openai.sockets import open_talk
-from surfaces.served import SocketClient, connect_client
-from surfaces.talk import ApiClient, build_key
 from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.caller import Caller

@@ -10,7 +10,7 @@ import pytest
 from litestar import get, post
 from litestar.params import JSONBody
 
-from surfaces.served import SocketClient, serve_app
+from surfaces.http_server import SocketClient, serve_app
 from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.errors import Refused

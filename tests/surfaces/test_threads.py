@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
-from surfaces.talk import build_key, build_yard, connect_api_client
+from surfaces.api_client import build_key, build_yard, connect_api_client
 from toolyard import Tool, Yard, tool
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.run_view import RunView

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import ClientSession
 
-from surfaces.served import SocketClient, serve_app
-from surfaces.talk import build_key
+from surfaces.api_client import build_key
+from surfaces.http_server import SocketClient, serve_app
 from toolyard import Yard, tool
 from toolyard.app import Wiring
 from toolyard.engine.access.sessions import MAX_FAILED_PER_ADDRESS

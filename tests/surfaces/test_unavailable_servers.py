@@ -6,8 +6,8 @@ import pytest
 
 from ports import reserve_port
 from support import wait_until
+from surfaces.api_client import ApiClient, Json, build_key, build_yard, connect_api_client, open_api_client
 from surfaces.mcp_host import open_host
-from surfaces.talk import ApiClient, Json, build_key, build_yard, connect_api_client, open_api_client
 from toolyard.core.tools.mcp_servers import ServerSpec
 from toolyard.testing import call, say
 from venues.mcp.modern import SIGNED, over_http

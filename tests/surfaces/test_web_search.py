@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from hosting import NativeScripted, SearchingModel, add, list_offered_tools, local_web_search
 from support import wait_until
-from surfaces.talk import NOTHING_ENABLED, ApiClient, Json, build_key, drop_deltas, open_api_client
+from surfaces.api_client import NOTHING_ENABLED, ApiClient, Json, build_key, drop_deltas, open_api_client
 from toolyard import Tool
 from toolyard.core.ports import Model
 from toolyard.core.tools.web_search_rule import NO_SEARCH_NOTE, SearchRules

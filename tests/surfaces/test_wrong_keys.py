@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 import jwt
 import pytest
 
+from surfaces.api_client import build_key
+from surfaces.http_server import SocketClient, connect_client
 from surfaces.openai.sockets import open_talk, refuse_handshake
-from surfaces.served import SocketClient, connect_client
-from surfaces.talk import build_key
 from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.engine.access.failed_sign_ins import MAX_WRONG_KEYS, find_network

@@ -3,7 +3,6 @@
 The methods that ask a question block the event loop: nothing else has to happen while the user types.
 """
 
-import importlib
 import os
 import re
 import shlex
@@ -154,9 +153,10 @@ class Terminal:
 def _open_markdown_writer() -> TextWriter | None:
     """Return a writer that renders Markdown; None if `rich` is not installed: the text is then printed as it is."""
     try:
-        return importlib.import_module("toolyard.cli.markdown_writer").open_markdown_writer()
+        from toolyard.cli.markdown_writer import open_markdown_writer
     except ImportError:
         return None
+    return open_markdown_writer()
 
 
 @contextmanager

@@ -8,7 +8,6 @@ import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing, suppress
-from importlib import import_module
 from types import TracebackType
 from typing import Self
 
@@ -91,10 +90,10 @@ class AppClient:
         self._exit_stack.push_async_callback(self._tools.close)
         if self._servers:
             try:
-                mcp = import_module("toolyard.client.mcp_servers")
+                from toolyard.client.mcp_servers import open_servers
             except ImportError as error:
                 raise Misconfigured(f"MCP servers need more packages: {install_command('mcp')} ({error})") from None
-            self._tools.add(await mcp.open_servers(self._servers, self._tools.list_names(), self._exit_stack))
+            self._tools.add(await open_servers(self._servers, self._tools.list_names(), self._exit_stack))
         return self
 
     async def __aexit__(

@@ -3,7 +3,6 @@
 This module needs the extra `toolyard[mcp]` and is imported only if an application has servers.
 """
 
-import importlib
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import cast
@@ -93,7 +92,9 @@ class InProcessVenue:
 
 
 def _load_connector() -> Connector:
-    return importlib.import_module("toolyard.venues.mcp.connector").SdkConnector()
+    from toolyard.venues.mcp.connector import SdkConnector
+
+    return SdkConnector()
 
 
 def _parse_spec(name: str, config: object) -> ServerSpec:

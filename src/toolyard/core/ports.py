@@ -315,7 +315,8 @@ class SignIns(Protocol):
 class Servers(Protocol):
     """The MCP servers, for surfaces that list and change them."""
 
-    sign_ins: SignIns
+    @property
+    def sign_ins(self) -> SignIns: ...
 
     def cards(self) -> Sequence[ServerCard]: ...
 

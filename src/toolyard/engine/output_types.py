@@ -4,7 +4,6 @@ msgspec knows structs, dataclasses, typed dictionaries and the types of the stan
 own models. Providers take schemas of objects only, so any other type is wrapped as `{"value": …}`.
 """
 
-import importlib
 from collections.abc import Callable
 from typing import Generic, TypeVar, cast
 
@@ -49,11 +48,13 @@ def _describe_type(kind: type[T]) -> tuple[Schema, Callable[[object], T]]:
 
 def _describe_with_pydantic(kind: type[T]) -> tuple[Schema, Callable[[object], T]]:
     """Return the schema and the parser of a type that holds pydantic models, for example in a list."""
-    pydantic = importlib.import_module("pydantic")
+    from pydantic import TypeAdapter
+    from pydantic.errors import PydanticUserError
+
     try:
-        adapter = pydantic.TypeAdapter(kind)
-        schema = cast("Schema", adapter.json_schema())
-    except pydantic.errors.PydanticUserError as error:
+        adapter = TypeAdapter(kind)
+        schema: Schema = adapter.json_schema()
+    except PydanticUserError as error:
         why = str(error).partition("\n")[0]
         raise TypeError(f"output_type={kind!r} has no JSON Schema: {why}") from None
     # From JSON, not from Python objects: a date, for example, can only be a text there.

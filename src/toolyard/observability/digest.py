@@ -1,6 +1,6 @@
-"""Digests of runs for lists and statistics, made from the logs and cached until a conversation changes.
+"""Digests of runs for the list of runs, made from the logs and cached until a conversation changes.
 
-Nothing is counted while runs go on: the reader pays, and gets the same figures after a restart.
+The figures of the overview are counted elsewhere, while runs go on: see `figures.py`.
 """
 
 from collections import OrderedDict, defaultdict

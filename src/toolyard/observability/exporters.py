@@ -1,6 +1,5 @@
 """Exporters of entries to other systems. An exporter's module is loaded only if it is configured."""
 
-import importlib
 import logging
 import os
 from collections.abc import Sequence
@@ -29,11 +28,11 @@ def find_exporters(otlp_endpoint: str, service_name: str) -> Sequence[Exporter]:
     if not otlp_endpoint and (is_disabled or not has_endpoint):
         return ()
     try:
-        otel = importlib.import_module("toolyard.observability.otel")
+        from toolyard.observability.otel import to_collector
     except ImportError as error:
         missing = f"spans need more packages: {install_command('otel')} ({error})"
         if otlp_endpoint:
             raise Misconfigured(missing) from None
         _log.warning("an OTEL_ variable names a collector, but %s", missing)
         return ()
-    return (otel.to_collector(otlp_endpoint, service_name),)
+    return (to_collector(otlp_endpoint, service_name),)

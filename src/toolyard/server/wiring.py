@@ -5,7 +5,6 @@ The module imports the tools' modules, but opens no store and no connection: `to
 
 import dataclasses
 import difflib
-import importlib
 import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -245,15 +244,15 @@ def _apply_tool_rules(tool: RunnableTool, rules: ToolRules | None) -> RunnableTo
 
 def _load_verifier(jwt: JwtConfig) -> Callable[[str], Caller]:
     try:
-        module = importlib.import_module("toolyard.server.jwt")
+        from toolyard.server.jwt import verifier
     except ImportError as error:
         raise Misconfigured(f"[jwt] needs more packages: {install_command('server')} ({error})") from None
-    return module.verifier(jwt)
+    return verifier(jwt)
 
 
 def _load_identity_provider(oidc: OidcConfig) -> IdentityProvider:
     try:
-        module = importlib.import_module("toolyard.server.oidc")
+        from toolyard.server.oidc import OidcProvider
     except ImportError as error:
         raise Misconfigured(f"[oidc] needs more packages: {install_command('server')} ({error})") from None
-    return module.OidcProvider(oidc)
+    return OidcProvider(oidc)

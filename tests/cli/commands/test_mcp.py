@@ -14,7 +14,7 @@ import pytest
 from cli.process import TIMEOUT_S, build_environment, request_json, run_toolyard, start_server
 
 Json = Any
-ODD = Path(__file__).parents[2] / "surfaces" / "odd_server.py"
+ODD = Path(__file__).parents[2] / "surfaces" / "unusual_mcp_server.py"
 META_PREFIX = "io.modelcontextprotocol/"
 TOOLS = """
 import os

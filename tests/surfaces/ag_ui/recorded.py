@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from surfaces.talk import Json
+from surfaces.api_client import Json
 from toolyard.core.conversation.cursor import Cursor
 from toolyard.core.conversation.events import Published
 from toolyard.core.conversation.run_view import RunView

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from core.published import StoredLog
 from core.test_properties import Script, play, scripts
 from surfaces.ag_ui.recorded import Stream, encode_exchanges, reduce_messages
-from surfaces.talk import Json
+from surfaces.api_client import Json
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.cursor import Cursor
 from toolyard.core.conversation.events import (

@@ -7,11 +7,11 @@ from contextlib import aclosing, asynccontextmanager
 import pytest
 
 from surfaces.ag_ui.recorded import Stream, parse_frames
+from surfaces.api_client import ApiClient, Json, build_key, build_yard, open_api_client
 from surfaces.asking_venue import AskingVenue
-from surfaces.inside import InProcessClient
-from surfaces.served import connect_client
-from surfaces.talk import ApiClient, Json, build_key, build_yard, open_api_client
-from surfaces.talkative import WHOLE_TEXT, TalkativeModel, read_late
+from surfaces.fast_model import WHOLE_TEXT, FastModel, read_late
+from surfaces.http_server import connect_client
+from surfaces.in_process_client import InProcessClient
 from toolyard import Context, tool
 from toolyard.app import App, Wiring
 from toolyard.core.items import FilePart, ImagePart, ModelText, Result, TextPart, UserMessage
@@ -327,7 +327,7 @@ async def test_a_question_of_a_tool_is_an_interrupt(answer: Json, reply: str) ->
 
 @pytest.mark.parametrize("first_bytes", [0, 10_000])
 async def test_a_client_that_reads_slowly_gets_all_of_the_text(first_bytes: int) -> None:
-    async with build_yard(TalkativeModel()) as yard:
+    async with build_yard(FastModel()) as yard:
         threads = Threads(yard.service, yard.access)
         conversation = derive_conversation_id(LOCAL_CALLER, "thread-1")
         thread = Thread(conversation=conversation, caller=LOCAL_CALLER, correlation_id="trace")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from surfaces.talk import Json
+from surfaces.api_client import Json
 from toolyard.core.conversation.events import CallParked
 from toolyard.core.conversation.run_view import CallView
 from toolyard.core.items import Call, FilePart, ImagePart, Problem, Result

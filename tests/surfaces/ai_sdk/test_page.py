@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 from real_servers import find_node, install_npm_package
-from surfaces.served import serve_yard
-from surfaces.talk import build_yard
+from surfaces.api_client import build_yard
+from surfaces.http_server import serve_yard
 from toolyard.testing import say
 
 URL = "http://127.0.0.1:8080"

@@ -18,8 +18,8 @@ from core.test_properties import play, scripts
 from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
 from surfaces.ai_sdk.chats import VERSIONS, ChatClient, ChatProcess, ChatState, Json
 from surfaces.ai_sdk.generated_runs import encode_log
-from surfaces.served import serve_yard
-from surfaces.talk import build_yard
+from surfaces.api_client import build_yard
+from surfaces.http_server import serve_yard
 from toolyard import ToolLike, Yard, tool
 from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText, Result, UserMessage

@@ -6,9 +6,9 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
-from surfaces.inside import InProcessClient, open_in_process_client
-from surfaces.talk import Json, build_key, build_yard
-from surfaces.talkative import WHOLE_TEXT, TalkativeModel, read_late
+from surfaces.api_client import Json, build_key, build_yard
+from surfaces.fast_model import WHOLE_TEXT, FastModel, read_late
+from surfaces.in_process_client import InProcessClient, open_in_process_client
 from toolyard import Context, Limits, tool
 from toolyard.core.conversation.events import ModelDelta, ReasoningAppended, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Citation, ModelText, Reasoning, TextPart, UserMessage
@@ -377,7 +377,7 @@ async def test_an_earlier_message_is_continued_if_the_request_names_it() -> None
 
 @pytest.mark.parametrize("first_bytes", [0, 10_000])
 async def test_a_client_that_reads_slowly_gets_all_of_the_text(first_bytes: int) -> None:
-    async with build_yard(TalkativeModel()) as yard:
+    async with build_yard(FastModel()) as yard:
         threads = Threads(yard.service, yard.access)
         conversation = derive_conversation_id(LOCAL_CALLER, "chat-1")
         thread = Thread(conversation=conversation, caller=LOCAL_CALLER, correlation_id="trace")

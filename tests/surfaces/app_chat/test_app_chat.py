@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from surfaces.app_talk import PATH, SEARCH, TOOLS, AppClient, build_tool_results, user_message
-from surfaces.talk import both_ways, open_api_client
+from surfaces.api_client import both_ways, open_api_client
+from surfaces.app_client import PATH, SEARCH, TOOLS, AppClient, build_tool_results, user_message
 from toolyard import tool
 from toolyard.core.items import ImagePart, Result, TextPart, UserMessage
 from toolyard.testing import Scripted, call, say, together

@@ -3,8 +3,8 @@
 import pytest
 from msgspec.json import encode
 
-from surfaces.app_talk import PATH, SEARCH, TOOLS, AppClient, build_tool_results, user_message
-from surfaces.talk import open_api_client
+from surfaces.api_client import open_api_client
+from surfaces.app_client import PATH, SEARCH, TOOLS, AppClient, build_tool_results, user_message
 from toolyard import Settings, tool
 from toolyard.core.items import Result
 from toolyard.testing import Scripted, call, say

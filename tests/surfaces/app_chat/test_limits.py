@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from surfaces.app_talk import PATH, TOOLS, AppClient, build_tool_results, user_message
-from surfaces.talk import Json, open_api_client
+from surfaces.api_client import Json, open_api_client
+from surfaces.app_client import PATH, TOOLS, AppClient, build_tool_results, user_message
 from toolyard import Limits
 from toolyard.core.items import Result
 from toolyard.core.ports import ModelRequest

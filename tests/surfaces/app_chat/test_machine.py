@@ -8,9 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from surfaces.app_talk import PATH, user_message
+from surfaces.api_client import ApiClient, Json, build_yard, connect_api_client
+from surfaces.app_client import PATH, user_message
 from surfaces.fuzzed import make_settings
-from surfaces.talk import ApiClient, Json, build_yard, connect_api_client
 from toolyard import Yard
 from toolyard.core.conversation.events import CallEnded, Entry
 from toolyard.core.items import Call, Result, UserMessage

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from surfaces.app_talk import AppClient, build_tool_results, user_message
-from surfaces.talk import Json, open_api_client
+from surfaces.api_client import Json, open_api_client
+from surfaces.app_client import AppClient, build_tool_results, user_message
 from toolyard.testing import call, say
 
 SEARCH_CALL = call("search_products", query="milk")

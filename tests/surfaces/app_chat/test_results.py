@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from surfaces.app_talk import SEARCH, AppClient, build_tool_results, user_message
+from surfaces.api_client import Json, build_key, open_api_client
+from surfaces.app_client import SEARCH, AppClient, build_tool_results, user_message
 from surfaces.fuzzed import make_settings
-from surfaces.talk import Json, build_key, open_api_client
 from toolyard.core.items import Result
 from toolyard.core.store import Key
 from toolyard.engine.access.authentication import hash_key

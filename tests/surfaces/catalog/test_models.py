@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.talk import ApiClient, Json, connect_api_client
+from surfaces.api_client import ApiClient, Json, connect_api_client
 from toolyard import Yard
 from toolyard.core.errors import Misconfigured
 from toolyard.server.config import load

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from surfaces.talk import ApiClient, Json, open_api_client
+from surfaces.api_client import ApiClient, Json, open_api_client
 from toolyard import tool
 from toolyard.core.conversation.history import find_faults
 from toolyard.core.items import Call, Result

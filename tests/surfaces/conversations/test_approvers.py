@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from surfaces.talk import ApiClient, Json, build_key, open_api_client
+from surfaces.api_client import ApiClient, Json, build_key, open_api_client
 from toolyard import ModelRequest, Result, tool
 from toolyard.testing import Turn, call, say, together
 

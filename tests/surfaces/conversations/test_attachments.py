@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from surfaces.talk import Json, open_api_client
+from surfaces.api_client import Json, open_api_client
 from toolyard.core.items import FilePart, ImagePart, Part, TextPart, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.surfaces.conversations.attachments import MAX_ATTACHED_BYTES, MAX_ATTACHMENTS, MAX_PIXELS

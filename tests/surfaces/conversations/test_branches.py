@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from support import open_yard
-from surfaces.talk import Json, build_key, open_api_client
+from surfaces.api_client import Json, build_key, open_api_client
 from toolyard import RunWaiting, tool
 from toolyard.core.conversation.branches import Branch
 from toolyard.core.conversation.commands import Delete

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
+from surfaces.api_client import ApiClient, Json, both_ways, build_key, build_yard, connect_api_client, open_api_client
 from surfaces.asking_venue import AskingVenue
-from surfaces.inside import InProcessClient
-from surfaces.talk import ApiClient, Json, both_ways, build_key, build_yard, connect_api_client, open_api_client
+from surfaces.in_process_client import InProcessClient
 from toolyard import Caller, Tool, tool
 from toolyard.app import App, Wiring
 from toolyard.core.conversation.events import RunSuspended

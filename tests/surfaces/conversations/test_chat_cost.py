@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import AsyncGenerator
 
-from surfaces.talk import ApiClient, build_yard, connect_api_client
+from surfaces.api_client import ApiClient, build_yard, connect_api_client
 from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText
 from toolyard.core.ports import ModelRequest

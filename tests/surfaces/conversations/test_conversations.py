@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.talk import NOTHING_ENABLED, Json, both_ways, build_key, build_yard, connect_api_client, open_api_client
+from surfaces.api_client import (
+    NOTHING_ENABLED,
+    Json,
+    both_ways,
+    build_key,
+    build_yard,
+    connect_api_client,
+    open_api_client,
+)
 from toolyard import Limits, tool
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.ports import ModelRequest

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from surfaces.talk import ApiClient, Json, build_key, open_api_client
+from surfaces.api_client import ApiClient, Json, build_key, open_api_client
 from toolyard import tool
 from toolyard.testing import Scripted, call, say
 

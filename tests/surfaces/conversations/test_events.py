@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.talk import (
+from surfaces.api_client import (
     ApiClient,
     Json,
     both_ways,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from surfaces.api_client import connect_api_client, open_api_client
 from surfaces.mcp_host import open_host
-from surfaces.talk import connect_api_client, open_api_client
 from toolyard import tool
 from toolyard.testing import say
 from venues.mcp.plain import PlainServer

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from surfaces.talk import Json, both_ways, open_api_client
+from surfaces.api_client import Json, both_ways, open_api_client
 from toolyard import tool
 from toolyard.core.conversation.history import find_faults
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, UserMessage

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
-from surfaces.talk import ApiClient, Json, build_key, build_yard, connect_api_client
+from surfaces.api_client import ApiClient, Json, build_key, build_yard, connect_api_client
 from toolyard import tool
 from toolyard.core.ports import ModelRequest
 from toolyard.engine.access.authentication import KEY_USES

@@ -6,7 +6,15 @@ from contextlib import aclosing
 
 import pytest
 
-from surfaces.talk import NOTHING_ENABLED, both_ways, build_key, drop_deltas, is_over, join_deltas, open_api_client
+from surfaces.api_client import (
+    NOTHING_ENABLED,
+    both_ways,
+    build_key,
+    drop_deltas,
+    is_over,
+    join_deltas,
+    open_api_client,
+)
 from toolyard import Limits, tool
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.items import ModelText, Result, Usage, UserMessage

@@ -9,8 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
-from surfaces.served import connect_client
-from surfaces.talk import ApiClient, Json, build_key, build_yard, connect_api_client
+from surfaces.api_client import ApiClient, Json, build_key, build_yard, connect_api_client
+from surfaces.http_server import connect_client
 from toolyard import Yard, tool
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.commands import AddMessage

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.talk import NOTHING_ENABLED, open_api_client
+from surfaces.api_client import NOTHING_ENABLED, open_api_client
 from toolyard.testing import Scripted, say
 from venues.mcp.plain import PlainServer
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from surfaces.talk import NOTHING_ENABLED, both_ways, build_key, open_api_client
+from surfaces.api_client import NOTHING_ENABLED, both_ways, build_key, open_api_client
 from toolyard import tool
 from toolyard.testing import Scripted, call, say
 

@@ -13,8 +13,8 @@ from mcp.client.session import ClientRequestContext
 from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
-from surfaces.served import serve_yard
-from surfaces.talk import build_yard
+from surfaces.api_client import build_yard
+from surfaces.http_server import serve_yard
 from toolyard import Context, tool
 
 Mode = Literal["auto", "legacy"]

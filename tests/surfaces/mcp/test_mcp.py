@@ -7,8 +7,8 @@ from contextlib import aclosing
 import pytest
 
 from hosting import NativeScripted
+from surfaces.api_client import build_key
 from surfaces.mcp_host import META_PREFIX, MODERN, Host, HostAnswer, Json, LegacyHost, open_host
-from surfaces.talk import build_key
 from toolyard import Context, ToolError, tool
 from toolyard.core.conversation.events import CallEnded, RunEnded
 from toolyard.engine.access.authentication import LOCAL_ADMIN

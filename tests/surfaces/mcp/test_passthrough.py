@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from support import TEST_TIMEOUT_S, read_entries, wait_until
+from surfaces.api_client import build_key, build_yard
 from surfaces.mcp_host import META_PREFIX, Host, HostAnswer, Json, LegacyHost, connect_host
-from surfaces.talk import build_key, build_yard
 from toolyard import Tool, Yard
 from toolyard.core.conversation.events import RunEnded
 from toolyard.core.tools.mcp_servers import ServerSpec
@@ -22,7 +22,7 @@ from venues.mcp.plain import PlainServer
 BRIDGE = Path(__file__).parents[1] / "bridge.py"
 FIXTURES = Path(__file__).parents[2] / "conformance" / "fixtures.py"
 MODEL_TEXT = {"type": "text", "text": "the model says"}
-ODD = Path(__file__).parents[1] / "odd_server.py"
+ODD = Path(__file__).parents[1] / "unusual_mcp_server.py"
 
 
 def build_spec(script: Path, *args: str, **more: object) -> ServerSpec:

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from surfaces.api_client import Json, build_yard
 from surfaces.mcp_host import Host, HostAnswer, open_host
-from surfaces.talk import Json, build_yard
 from toolyard import tool
 from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.surfaces.http.idempotency import build_request_key

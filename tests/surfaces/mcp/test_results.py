@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from surfaces.app_talk import AppClient, build_tool_results, user_message
-from surfaces.talk import Json, open_api_client
+from surfaces.api_client import Json, open_api_client
+from surfaces.app_client import AppClient, build_tool_results, user_message
 from toolyard.core.items import ImagePart, Result
 from toolyard.surfaces.shared.call_ids import parse_call_id
 from toolyard.testing import Scripted, call, say

@@ -8,8 +8,8 @@ from msgspec import Struct
 from openai import AsyncOpenAI
 from pydantic import BaseModel
 
-from surfaces.served import serve_yard
-from surfaces.talk import Json
+from surfaces.api_client import Json
+from surfaces.http_server import serve_yard
 from toolyard import ToolLike, Yard, tool
 from toolyard.app import Wiring
 from toolyard.core.items import Call, Item, Result

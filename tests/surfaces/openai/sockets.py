@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from surfaces.talk import Json
+from surfaces.api_client import Json
 
 FINAL = ("response.completed", "response.failed", "response.incomplete", "error")
 

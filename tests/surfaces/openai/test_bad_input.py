@@ -8,9 +8,9 @@ import aiohttp
 import pytest
 from openai import BadRequestError
 
+from surfaces.api_client import Json, build_key, build_yard
+from surfaces.http_server import SocketClient, connect_client
 from surfaces.openai.clients import HELLO, answer_calls, define_tool, list_calls, serve_model, serve_script
-from surfaces.served import SocketClient, connect_client
-from surfaces.talk import Json, build_key, build_yard
 from toolyard import Caller
 from toolyard.testing import call, say
 

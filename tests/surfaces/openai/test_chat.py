@@ -6,6 +6,7 @@ import pytest
 from openai import APIStatusError
 
 from support import wait_until
+from surfaces.api_client import Json
 from surfaces.openai.clients import (
     HELLO,
     ParsedOrder,
@@ -20,7 +21,6 @@ from surfaces.openai.clients import (
     serve_script,
     to_param,
 )
-from surfaces.talk import Json
 from toolyard import Caller, tool
 from toolyard.core.errors import Refused
 from toolyard.core.items import ModelText, UserMessage

@@ -5,6 +5,8 @@ import asyncio
 import pytest
 from openai import APIStatusError
 
+from surfaces.api_client import Json, build_key, build_yard
+from surfaces.http_server import connect_client
 from surfaces.openai.clients import (
     HELLO,
     Served,
@@ -17,8 +19,6 @@ from surfaces.openai.clients import (
     serve_script,
     to_param,
 )
-from surfaces.served import connect_client
-from surfaces.talk import Json, build_key, build_yard
 from toolyard import tool
 from toolyard.core.items import ModelText, UserMessage
 from toolyard.testing import call, say, together

@@ -4,10 +4,10 @@ import asyncio
 
 import aiohttp
 
+from surfaces.api_client import Json, build_key, build_yard
+from surfaces.http_server import serve_yard
 from surfaces.openai.clients import add_to_groceries, list_exchange, serve_script
 from surfaces.openai.sockets import post
-from surfaces.served import serve_yard
-from surfaces.talk import Json, build_key, build_yard
 from toolyard import tool
 from toolyard.core.items import ModelText, TextPart, UserMessage
 from toolyard.testing import call, say

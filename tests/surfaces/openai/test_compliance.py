@@ -5,9 +5,9 @@
 
 from collections.abc import Mapping, Sequence
 
+from surfaces.api_client import Json
 from surfaces.openai.clients import serve_script
 from surfaces.openai.sockets import open_talk, post, stream
-from surfaces.talk import Json
 from toolyard.testing import call, say
 
 Number = (int, float)

@@ -3,9 +3,9 @@
 import pytest
 from openai import APIStatusError, NotFoundError
 
+from surfaces.api_client import Json, build_key, build_yard
+from surfaces.http_server import connect_client
 from surfaces.openai.clients import Served, add_to_groceries, list_exchange, serve_script
-from surfaces.served import connect_client
-from surfaces.talk import Json, build_key, build_yard
 from toolyard.core.items import ModelText, UserMessage
 from toolyard.testing import call, say
 

@@ -10,8 +10,8 @@ import aiohttp
 import pytest
 from msgspec import Struct
 
+from surfaces.api_client import Json
 from surfaces.openai.clients import HELLO, Served, answer_calls, define_tool, list_exchange, serve_script, to_param
-from surfaces.talk import Json
 from toolyard import Caller, tool
 from toolyard.core.conversation.events import Entry
 from toolyard.core.errors import NotFound

@@ -9,8 +9,8 @@ import aiohttp
 from hypothesis import example, given, settings, strategies
 
 from support import wait_until
+from surfaces.api_client import Json
 from surfaces.openai.clients import add_to_groceries, serve_model
-from surfaces.talk import Json
 from toolyard.core.conversation.events import ModelDelta, ReasoningAppended, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Call, Item, ModelText, Reasoning
 from toolyard.core.ports import ModelRequest

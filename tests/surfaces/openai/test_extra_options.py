@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 import pytest
 from openai import BadRequestError
 
+from surfaces.api_client import Json
 from surfaces.openai.clients import HELLO, Served, add_to_groceries, join_content, serve_model, serve_script
-from surfaces.talk import Json
 from toolyard.models.chat import OpenAIChat
 from toolyard.models.fallback import FallbackModel
 from toolyard.models.messages import Anthropic

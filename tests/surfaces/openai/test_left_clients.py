@@ -8,8 +8,8 @@ import aiohttp
 import pytest
 
 from support import wait_until
+from surfaces.api_client import Json
 from surfaces.openai.clients import HELLO, Served, add_to_groceries, added, order, serve_model, serve_script
-from surfaces.talk import Json
 from toolyard import tool
 from toolyard.core.conversation.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.conversation.state import State

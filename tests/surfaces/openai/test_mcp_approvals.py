@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from openai import APIStatusError
 
+from surfaces.api_client import Json, build_key, build_yard
+from surfaces.http_server import connect_client
 from surfaces.openai.clients import Served, add_to_groceries, added, list_exchange, order, serve_script
-from surfaces.served import connect_client
-from surfaces.talk import Json, build_key, build_yard
 from toolyard import tool
 from toolyard.core.items import ModelText, UserMessage
 from toolyard.testing import call, say, together

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import pytest
 
+from surfaces.api_client import Json
 from surfaces.openai.clients import (
     Served,
     added,
@@ -17,7 +18,6 @@ from surfaces.openai.clients import (
     order,
     serve_script,
 )
-from surfaces.talk import Json
 from toolyard.core.errors import Refused
 from toolyard.core.items import Item, ModelText, UserMessage
 from toolyard.surfaces.shared.call_ids import parse_call_id

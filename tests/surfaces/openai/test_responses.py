@@ -10,8 +10,8 @@ from openai import APIError, APIStatusError, NotFoundError
 from pydantic import BaseModel
 
 from support import wait_until
+from surfaces.api_client import Json
 from surfaces.openai.clients import ParsedOrder, Served, add_to_groceries, added, list_exchange, order, serve_script
-from surfaces.talk import Json
 from toolyard import Caller, tool
 from toolyard.testing import call, fail, say, together
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from openai import RateLimitError
 
+from surfaces.api_client import Json, build_yard
+from surfaces.http_server import connect_client
 from surfaces.openai.clients import HELLO, Served, answer_calls, define_tool, list_calls, list_exchange, serve_script
-from surfaces.served import connect_client
-from surfaces.talk import Json, build_yard
 from toolyard import tool
 from toolyard.testing import Script, call, fail, say, together
 

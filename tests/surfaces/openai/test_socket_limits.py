@@ -9,9 +9,9 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 import aiohttp
 import pytest
 
+from surfaces.api_client import Json, build_key, build_yard
+from surfaces.http_server import RECEIVED_BYTES, serve_app
 from surfaces.openai.sockets import open_talk, refuse_handshake
-from surfaces.served import RECEIVED_BYTES, serve_app
-from surfaces.talk import Json, build_key, build_yard
 from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.ports import ModelRequest
 from toolyard.core.settings.limits import SocketLimits

@@ -5,8 +5,8 @@ from collections.abc import AsyncGenerator, Sequence
 
 import pytest
 
+from surfaces.api_client import Json
 from surfaces.openai.clients import HELLO, add_to_groceries, added, define_tool, serve_model, to_param
-from surfaces.talk import Json
 from toolyard.core.conversation.events import ArgumentsAppended, ModelDelta, ReasoningAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, Usage
 from toolyard.core.ports import ModelRequest

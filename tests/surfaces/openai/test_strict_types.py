@@ -7,9 +7,9 @@ from openai.types.chat import ChatCompletionChunk
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
+from surfaces.api_client import Json
 from surfaces.openai.clients import Served, serve_model, serve_script
 from surfaces.openai.sockets import stream
-from surfaces.talk import Json
 from toolyard import tool
 from toolyard.core.conversation.events import ModelDelta, ReasoningAppended, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText, Reasoning

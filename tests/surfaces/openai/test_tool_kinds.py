@@ -8,8 +8,8 @@ import pytest
 from msgspec import Struct
 from openai import BadRequestError
 
+from surfaces.api_client import Json
 from surfaces.openai.clients import Served, add_to_groceries, list_exchange, serve_script
-from surfaces.talk import Json
 from toolyard import tool
 from toolyard.core.items import Call, ImagePart, Result
 from toolyard.testing import Turn, call, say

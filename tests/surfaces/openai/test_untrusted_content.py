@@ -2,9 +2,9 @@
 
 import pytest
 
+from surfaces.api_client import Json
 from surfaces.openai.clients import HELLO, answer_calls, define_tool, serve_script
 from surfaces.openai.sockets import post
-from surfaces.talk import Json
 from toolyard import TrustRules, tool
 from toolyard.testing import call, say
 

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from surfaces.api_client import build_key, build_yard
+from surfaces.http_server import serve_yard
 from surfaces.openai.clients import serve_script
 from surfaces.openai.sockets import open_talk, post, refuse_handshake
-from surfaces.served import serve_yard
-from surfaces.talk import build_key, build_yard
 from toolyard.core.items import UserMessage
 from toolyard.testing import say
 

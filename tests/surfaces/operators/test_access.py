@@ -2,7 +2,7 @@
 
 import pytest
 
-from surfaces.talk import Json, build_key, open_api_client
+from surfaces.api_client import Json, build_key, open_api_client
 from toolyard import Caller, PolicyRequest, Settings, Tool, Verdict, tool
 from toolyard.core.settings.divisions import Division
 from toolyard.core.tools.remembered_approvals import ALL_APPROVED, RememberedApproval

@@ -12,9 +12,9 @@ import pytest
 from msgspec.structs import replace
 
 from support import TEST_TIMEOUT_S, SettableClock, find_break
+from surfaces.api_client import ApiClient, Json, build_key, build_yard, connect_api_client, open_api_client
+from surfaces.http_server import SocketClient, connect_client
 from surfaces.operators.test_metrics import scrape_metrics
-from surfaces.served import SocketClient, connect_client
-from surfaces.talk import ApiClient, Json, build_key, build_yard, connect_api_client, open_api_client
 from toolyard import Yard, tool
 from toolyard.app import Wiring
 from toolyard.core.errors import StoreDown

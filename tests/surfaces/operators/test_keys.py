@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from support import TEST_TIMEOUT_S
-from surfaces.served import SocketClient, connect_client
+from surfaces.http_server import SocketClient, connect_client
 from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.store import Key

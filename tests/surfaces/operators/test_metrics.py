@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 
 from support import collect_events
-from surfaces.served import connect_client
+from surfaces.http_server import connect_client
 from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.store import Key

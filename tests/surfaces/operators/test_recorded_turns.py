@@ -1,6 +1,6 @@
 """What went to a model and came back: kept where that was asked for, shown to operators, and never with a secret."""
 
-from surfaces.talk import ApiClient, build_key, build_yard, connect_api_client
+from surfaces.api_client import ApiClient, build_key, build_yard, connect_api_client
 from toolyard import Caller, Context, tool
 from toolyard.core.items import Call
 from toolyard.core.ports import RECORDED_TURN_PREFIX, Failure, Value

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.talk import ApiClient, Json, build_key, open_api_client
+from surfaces.api_client import ApiClient, Json, build_key, open_api_client
 from toolyard import tool
 from toolyard.testing import call, fail, say, together
 

@@ -5,13 +5,13 @@ import sys
 from pathlib import Path
 
 from support import TEST_TIMEOUT_S
+from surfaces.api_client import ApiClient, build_key, build_yard, connect_api_client
 from surfaces.mcp_host import Host, connect_host
-from surfaces.talk import ApiClient, build_key, build_yard, connect_api_client
 from toolyard.core.tools.mcp_servers import ServerSpec
 from toolyard.testing import call, say
 from venues.mcp.modern import wait_until_settled
 
-ODD = Path(__file__).parents[1] / "odd_server.py"
+ODD = Path(__file__).parents[1] / "unusual_mcp_server.py"
 THEIRS = ServerSpec(command=sys.executable, args=(str(ODD), "theirs"), trust=True, tenants=("acme", "initech"))
 ALL = ServerSpec(command=sys.executable, args=(str(ODD), "all"), trust=True)
 KEYS = [

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support import wait_until
-from surfaces.talk import build_key, open_api_client
+from surfaces.api_client import build_key, open_api_client
 from toolyard import Settings, tool
 from toolyard.core.tools.mcp_servers import ServerSpec
 from toolyard.testing import call, say

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from support import collect_events, wait_for_event
-from surfaces.served import SocketClient, connect_client
+from surfaces.http_server import SocketClient, connect_client
 from toolyard import Caller, Context, Yard, tool
 from toolyard.app import Wiring
 from toolyard.cli.waterfall import draw

@@ -8,8 +8,8 @@ from pathlib import Path
 from litestar import Litestar, Response
 from litestar.testing import TestClient
 
-from surfaces.inside import InProcessExchange, open_in_process_client
-from surfaces.talk import build_key, build_yard, open_api_client
+from surfaces.api_client import build_key, build_yard, open_api_client
+from surfaces.in_process_client import InProcessExchange, open_in_process_client
 from toolyard import Yard, tool
 from toolyard.core.errors import NotFound
 from toolyard.surfaces.http.request_context import HttpRequest

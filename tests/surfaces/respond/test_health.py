@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.talk import ApiClient, Json, build_key, build_yard, connect_api_client, open_api_client
+from surfaces.api_client import ApiClient, Json, build_key, build_yard, connect_api_client, open_api_client
 from toolyard import tool
 from toolyard.core.tools.mcp_servers import ServerSpec
 from venues.mcp.plain import SCRIPT, PlainServer

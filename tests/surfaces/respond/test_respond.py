@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from surfaces.served import SocketClient, connect_client
+from surfaces.http_server import SocketClient, connect_client
 from toolyard import ToolError, Yard, tool
 from toolyard.testing import Script, Scripted, call, fail, say, together
 

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from support import TEST_TIMEOUT_S
-from surfaces.talk import build_key, open_api_client
+from surfaces.api_client import build_key, open_api_client
 from toolyard.core.settings.network_addresses import is_public
 from toolyard.core.store import Key
 from toolyard.core.tools.mcp_servers import ServerSpec

@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import importlib
 import importlib.util
 import os
 import shutil
@@ -253,11 +252,11 @@ def _find_approval_problem(tool: Tool, has_callers: bool) -> str:
 
 async def _check_identity_provider(config: OidcConfig) -> Finding:
     try:
-        module = importlib.import_module("toolyard.server.oidc")
+        from toolyard.server.oidc import OidcProvider
     except ImportError as error:
         return Finding(False, "oidc", f"[oidc] needs more packages: {install_command('server')} ({error})")
     try:
-        await module.OidcProvider(config, request_s=ANSWER_TIMEOUT_S).discover()
+        await OidcProvider(config, request_s=ANSWER_TIMEOUT_S).discover()
     except Refused as error:
         return Finding(True, "oidc", f"nobody can sign in at {config.issuer}: {error}", doubtful=True)
     return Finding(True, "oidc", f"{config.issuer} can be discovered")

@@ -5,7 +5,6 @@ Only one process can have a store open. If a server has it, or if `--server` nam
 
 import argparse
 import asyncio
-import importlib
 
 from toolyard.cli.common import (
     Commands,
@@ -47,8 +46,8 @@ def run(options: argparse.Namespace) -> None:
 
 async def _serve(options: argparse.Namespace, output: LineWriter) -> None:
     try:
-        surface = importlib.import_module("toolyard.surfaces.mcp.stdio")
-        bridge = importlib.import_module("toolyard.cli.mcp_bridge")
+        from toolyard.cli.mcp_bridge import Bridge
+        from toolyard.surfaces.mcp.stdio import serve_lines
     except ImportError as error:
         raise Misconfigured(f"this needs more packages: {install_command('server')} ({error})") from None
     setup = load_setup(options, "info")
@@ -56,9 +55,9 @@ async def _serve(options: argparse.Namespace, output: LineWriter) -> None:
         if not options.url:
             caller = build_caller(options)
             async with Yard.from_wiring(build_wiring(setup.config, setup.base)) as yard:
-                await surface.serve_lines(yard.service, caller, read_lines(), output.write)
+                await serve_lines(yard.service, caller, read_lines(), output.write)
             return
         url = options.url
     except Misconfigured as error:
         url = find_owner_url(setup.config.store, error)
-    await bridge.Bridge(url, options.key, output.write).forward_lines(read_lines())
+    await Bridge(url, options.key, output.write).forward_lines(read_lines())

@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 
-from toolyard.app import import_postgres
+from toolyard.app import require_postgres_driver
 from toolyard.cli.common import Commands, UsageError, add_command, add_config_flags, load_setup
 from toolyard.server.config import Config
 from toolyard.stores.postgres_settings import is_postgres
@@ -32,7 +32,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _check(config: Config) -> int:
-    missing = await import_postgres().find_missing_steps(config.store, config.postgres)
+    with require_postgres_driver():
+        from toolyard.stores.postgres import find_missing_steps
+    missing = await find_missing_steps(config.store, config.postgres)
     if missing:
         print(f"{missing} {'step' if missing == 1 else 'steps'} of the migration missing: run toolyard migrate")
         return 1
@@ -41,6 +43,8 @@ async def _check(config: Config) -> int:
 
 
 async def _migrate(config: Config) -> int:
-    await import_postgres().migrate(config.store, config.postgres)
+    with require_postgres_driver():
+        from toolyard.stores.postgres import migrate
+    await migrate(config.store, config.postgres)
     print("the tables are up to date")
     return 0

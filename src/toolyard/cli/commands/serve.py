@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import importlib
 import os
 import shlex
 import shutil
@@ -59,7 +58,7 @@ def run(options: argparse.Namespace) -> None:
     setup = load_setup(options, "info")
     wiring = build_wiring(setup.config, setup.base)
     try:
-        serving = importlib.import_module("toolyard.server.serving")
+        from toolyard.server.serving import serve
     except ImportError as error:
         raise Misconfigured(f"the server needs more packages: {install_command('server')} ({error})") from None
 
@@ -76,7 +75,7 @@ def run(options: argparse.Namespace) -> None:
         )
         print("\n".join(lines), flush=True)
 
-    serving.serve(wiring, setup.config.host, setup.config.port, announce)
+    serve(wiring, setup.config.host, setup.config.port, announce)
     print("Stopped.", flush=True)
 
 

@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import importlib
 import shutil
 import sys
 from urllib.parse import quote
@@ -34,13 +33,14 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     try:
-        waterfall = importlib.import_module("toolyard.cli.waterfall")
-        console = importlib.import_module("rich.console")
+        from rich.console import Console
+
+        from toolyard.cli.waterfall import draw
     except ImportError as error:
         raise Misconfigured(f"drawing needs more packages: {install_command('server')} ({error})") from None
     traces = asyncio.run(_load_traces(options))
     width = shutil.get_terminal_size((100, 24)).columns
-    console.Console(file=sys.stdout, width=width, highlight=False).print(waterfall.draw(traces, width))
+    Console(file=sys.stdout, width=width, highlight=False).print(draw(traces, width))
 
 
 async def _load_traces(options: argparse.Namespace) -> list[Trace]:

@@ -3,11 +3,6 @@
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from importlib import import_module
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from docstring_parser import Docstring as ParsedDocstring
 
 _PARAMETER_SECTIONS = {
     # A heading, then indented or empty lines.
@@ -38,7 +33,9 @@ def parse_docstring(text: str, parameters: Collection[str]) -> Docstring:
     if not _ANY_SECTION.search(text):  # true of most docstrings, for which the parser need not be loaded
         return Docstring(text)
     try:
-        parsed: ParsedDocstring = import_module("docstring_parser").parse(text)
+        from docstring_parser import parse
+
+        parsed = parse(text)
     except Exception:  # the parser may raise anything on a malformed docstring, which is then a description as a whole
         return Docstring(text)
     descriptions = {

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar, cast, overload
 
 import msgspec
@@ -133,8 +132,10 @@ def tool(function: Callable[P, R] | None = None, /, **rules: object) -> Function
 
 
 def _build_tool(function: Callable[P, R], rules: Mapping[str, object]) -> FunctionTool[P, R]:
+    from toolyard.venues.function.signature import Signature
+
     name = str(rules.get("name") or getattr(function, "__name__", ""))
-    signature: Signature = import_module("toolyard.venues.function.signature").Signature(function, name)
+    signature = Signature(function, name)
     options = {key: value for key, value in rules.items() if key not in ("name", "description") and value is not None}
     try:
         definition = msgspec.convert(

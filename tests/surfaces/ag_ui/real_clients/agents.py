@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Struct
 
 from real_servers import find_node, install_npm_package
-from surfaces.served import serve_yard
-from surfaces.talk import Json
+from surfaces.api_client import Json
+from surfaces.http_server import serve_yard
 from toolyard import ToolLike, Yard, tool
 from toolyard.app import Wiring
 from toolyard.testing import Script, Scripted

@@ -7,8 +7,8 @@ import msgspec
 
 from real_servers import find_node, install_npm_package
 from surfaces.ag_ui.real_clients.agents import describe, order
-from surfaces.served import serve_yard
-from surfaces.talk import build_yard
+from surfaces.api_client import build_yard
+from surfaces.http_server import serve_yard
 from toolyard.testing import call, say
 
 DRIVER = Path(__file__).parent / "drive_copilotkit.mjs"

@@ -9,7 +9,7 @@ from page.mortal import open_killable_server
 from page.site import HOLD
 from real_servers import find_node, install_npm_package
 from surfaces.ag_ui.real_clients.agents import CAMERA, Agent, AgentProcess, done, serve_script
-from surfaces.talk import Json
+from surfaces.api_client import Json
 from toolyard.core.items import UserMessage
 from toolyard.testing import call, fail, say, together
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from support import collect_events, get_problem, get_result, open_yard
+from surfaces.api_client import open_api_client
 from surfaces.mcp_host import open_host
-from surfaces.talk import open_api_client
 from toolyard import Caller, Yard
 from toolyard.core.tools.mcp_servers import ServerTool
 from venues.mcp.plain import PlainServer

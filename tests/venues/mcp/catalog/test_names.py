@@ -12,7 +12,7 @@ from postgres import create_database
 from replicas.pair import open_replicas
 from stores.memory_replicas import MemoryDatabase
 from support import TEST_TIMEOUT_S, collect_events, get_result, open_yard, wait_for_event, wait_until
-from surfaces.talk import build_yard
+from surfaces.api_client import build_yard
 from toolyard import Caller, Yard
 from toolyard.app import open_store
 from toolyard.core.conversation.commands import Open

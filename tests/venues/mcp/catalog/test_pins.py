@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from support import collect_events, get_problem, get_result, open_yard, wait_until
-from surfaces.talk import open_api_client
+from surfaces.api_client import open_api_client
 from toolyard import Caller
 from toolyard.core.errors import Refused
 from toolyard.core.ports import ModelRequest

@@ -4,7 +4,6 @@ The record's kind and name are authenticated with its content, so that the token
 place of another's. `cipher`, with its library, is imported with the first use.
 """
 
-import importlib
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
@@ -98,12 +97,12 @@ class SealedRecords:
     def _load_ciphers(self) -> "list[RecordCipher]":
         if len(self._ciphers) < len(self._secrets):
             try:
-                module = importlib.import_module("toolyard.venues.mcp.auth.cipher")
+                from toolyard.venues.mcp.auth.cipher import RecordCipher
             except ImportError as error:
                 raise Misconfigured(
                     f"{SECRET_VARIABLE} needs more packages: {install_command('server')} ({error})"
                 ) from None
-            self._ciphers = [module.RecordCipher(secret) for secret in self._secrets]
+            self._ciphers = [RecordCipher(secret) for secret in self._secrets]
         return self._ciphers
 
 

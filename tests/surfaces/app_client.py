@@ -1,8 +1,8 @@
-"""Helpers of the tests of the endpoint for applications: tools of an app, and requests as an app sends them."""
+"""A client of the endpoint for applications, and the tools that it sends."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 
-from surfaces.talk import ApiClient, Json
+from surfaces.api_client import ApiClient, Json
 
 PATH = "/chat/v1/conversation"
 SEARCH = {

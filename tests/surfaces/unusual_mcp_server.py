@@ -1,7 +1,7 @@
-"""A legacy MCP server over standard streams that says things which no SDK knows. Its argument is its name.
+"""A legacy MCP server over standard streams whose definitions and results have fields that no SDK knows.
 
-One named `dies` does so when it is asked for a resource, and one named `silent` then says nothing. One named
-`mute` does not even list any.
+Its argument is its name. `dies` ends when a resource is read, `silent` does not answer then, `mute` does not list its
+resources, and `refuses` has none.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A model that talks faster than a slow client reads."""
+"""A model that streams faster than a slow client reads."""
 
 from collections.abc import AsyncGenerator
 
@@ -21,7 +21,7 @@ WORDS = [f"wört{number} " for number in range(4 * RING_SIZE)]
 WHOLE_TEXT = "".join(WORDS)
 
 
-class TalkativeModel:
+class FastModel:
     """Writes the words as its reasoning, and then as its text."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:

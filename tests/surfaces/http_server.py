@@ -1,4 +1,4 @@
-"""Serve a yard on a real socket, and a client that reads its streams."""
+"""Serve a yard or an ASGI application on a socket, and read its streams with a client."""
 
 import asyncio
 import io

@@ -1,4 +1,4 @@
-"""Helpers of the tests of conversations: a yard, a client of it, and requests to the API."""
+"""Clients of the API for tests of conversations, and the yards that they call."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 import pytest
 
-from surfaces.inside import open_in_process_client
-from surfaces.served import connect_client
+from surfaces.http_server import connect_client
+from surfaces.in_process_client import open_in_process_client
 from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.conversation.settings import Settings
