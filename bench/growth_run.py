@@ -41,8 +41,7 @@ from toolyard.core.store.figures import STEPS_S, ModelCounts, StepCounts, ToolCo
 from toolyard.engine.log.log_loader import LogLoader
 from toolyard.observability.figures import FigureRecorder
 from toolyard.observability.overview import STEPS, build_overview
-from toolyard.stores.batches import encode_batch
-from toolyard.stores.entries import fold_case, list_texts
+from toolyard.stores.entries import encode_batch, fold_case, list_texts
 from toolyard.stores.postgres import PostgresStore
 from toolyard.stores.search_terms import build_terms
 from toolyard.stores.sqlite import SqliteStore
@@ -120,7 +119,9 @@ async def fill(store: SqliteStore, total: int) -> None:
         claim = await store.claim(f"conv_{number:08}")
         assert isinstance(claim, Claim)
         entries = build_conversation(number, total, texts, now)
-        append = Append(conversation=f"conv_{number:08}", epoch=claim.epoch, entries=entries, release_at=claim.mail)
+        append = Append(
+            conversation=f"conv_{number:08}", epoch=claim.epoch, entries=entries, release_at=claim.last_forwarded
+        )
         await store.append(append)
 
     for start in range(0, total, 500):

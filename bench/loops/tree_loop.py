@@ -13,6 +13,7 @@ import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from importlib import import_module
 from itertools import pairwise
 from time import process_time
 
@@ -21,8 +22,9 @@ from toolyard import UserMessage, Yard
 try:
     from toolyard.events import Item, ModelText, TextAppended, TextPart
 except ImportError:  # commits before 2026-11-16 have no public module for these
-    from toolyard.core.conversation.events import TextAppended
     from toolyard.core.items import Item, ModelText, TextPart
+
+    TextAppended = import_module("toolyard.core.events").TextAppended
 
 TURNS, CHUNKS, PRIOR = 10, 2000, 1000
 STREAMS, PACED_CHUNKS = 50, 12

@@ -278,8 +278,8 @@ class App:
         self.registry.add(self._function)
         native = (build_provider_tool(SEARCH_TOOL, wiring.web_search.options), *wiring.provider_tools)
         self.registry.add(ProviderVenue([wiring.apply_rules(tool) for tool in native]))
-        self.registry.add(ReadResultVenue(store), on_demand="cut")
-        self.registry.add(FindToolsVenue(self._offers.search), on_demand="many")
+        self.registry.add(ReadResultVenue(store), on_demand="with_handles")
+        self.registry.add(FindToolsVenue(self._offers.search), on_demand="with_many_tools")
         local = frozenset(self.registry.names())
         self.servers = McpManager(
             wiring.servers,

@@ -13,11 +13,11 @@ from toolyard.core.items import Call, ModelText
 from toolyard.core.ports import Model, ModelRequest
 from toolyard.core.tools.definition import Tool
 from toolyard.models.chat import OpenAIChat
+from toolyard.models.fallback import FallbackModel
 from toolyard.models.gemini import Gemini
 from toolyard.models.messages import Anthropic
 from toolyard.models.offline import Offline
 from toolyard.models.responses import OpenAIResponses
-from toolyard.models.wrappers import FallbackModel
 from toolyard.testing import Scripted, Turn, call, fail, say, together
 from wire import gemini_bytes, responses_bytes, strict, strict_gemini, strict_messages
 from wire.checks import check_call_ids

@@ -8,23 +8,20 @@ import asyncpg
 import pytest
 from msgspec.structs import replace
 
-from contracts.test_store import (
-    CountsItselfStore,
-    ForgetfulRequestStore,
-    OverwritesRecordsStore,
-    UnlockedStore,
+from contracts.store_contract import (
     append,
     append_events,
     assert_refused,
     claim,
     find_due,
-    find_winner,
     get_function_name,
     make_entries,
     read_seqs,
-    with_replacement,
-    with_request,
 )
+from contracts.test_store_ownership import CountsItselfStore
+from contracts.test_store_records import OverwritesRecordsStore, UnlockedStore
+from contracts.test_store_requests import ForgetfulRequestStore, find_winner, with_replacement, with_request
+from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
 from support import find_break
 from toolyard.core.conversation.events import RunEnded
 from toolyard.core.errors import Fenced, NotFound, RequestRepeated, Unavailable
@@ -33,15 +30,14 @@ from toolyard.core.store import (
     Allowance,
     Append,
     Claim,
+    CommandAnswer,
+    ForwardedCommand,
     Key,
-    Letter,
-    LetterAnswer,
     LogHead,
-    Owned,
+    OwnedElsewhere,
     Store,
 )
 from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, AuditRecord, seal_record
-from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.stores.postgres import PostgresStore
 from toolyard.stores.rate_limit import GcraLimiter
 
@@ -59,7 +55,7 @@ async def claim_fully(store: Store, conversation: str) -> Claim:
 async def a_claim_leaves_alone_what_a_living_replica_owns(first: Store, second: Store, end_lease: EndLease) -> None:
     assert first.is_shared and first.replica != second.replica
     epoch = await claim(first, "c")
-    assert await second.claim("c") == Owned(first.replica)
+    assert await second.claim("c") == OwnedElsewhere(first.replica)
     assert list(await second.claim_many(["c"])) == []
     await append(first, "c", epoch, make_entries("c", 1), 0.0)
     assert await find_due(second, 9.0) == ([], None)
@@ -69,13 +65,13 @@ async def a_claim_leaves_alone_what_a_living_replica_owns(first: Store, second: 
     assert [(answer.conversation, answer.last_seq) for answer in claims] == [("c", 2), ("new", 0)]
     assert claims[0].epoch == epoch + 1
     await assert_refused(Fenced, append(first, "c", epoch, make_entries("c", 3), None))
-    assert await first.claim("c") == Owned(second.replica)
+    assert await first.claim("c") == OwnedElsewhere(second.replica)
 
 
 async def a_race_for_a_conversation_has_one_winner(first: Store, second: Store, end_lease: EndLease) -> None:
     for name in ("a", "b", "c", "d"):
         answers = await asyncio.gather(first.claim(name), second.claim(name))
-        assert sorted(type(answer).__name__ for answer in answers) == ["Claim", "Owned"]
+        assert sorted(type(answer).__name__ for answer in answers) == ["Claim", "OwnedElsewhere"]
         for store, answer in zip((first, second), answers, strict=True):
             if isinstance(answer, Claim):
                 await append(store, name, answer.epoch, make_entries(name, 1), None)
@@ -105,76 +101,80 @@ async def the_others_that_live_are_counted(first: Store, second: Store, end_leas
     assert await first.count_other_replicas() == 0
 
 
-async def a_letter_is_answered_together_with_the_entries(first: Store, second: Store, end_lease: EndLease) -> None:
-    await assert_refused(NotFound, second.post("nobody", "k", b"x"))
+async def a_forwarded_command_is_answered_together_with_the_entries(
+    first: Store, second: Store, end_lease: EndLease
+) -> None:
+    await assert_refused(NotFound, second.forward_command("nobody", "k", b"x"))
     epoch = await claim(first, "c")
-    assert await second.post("c", "k1", b"one\0") == first.replica
-    assert await second.post("c", "k2", b"two") == first.replica
-    assert list(await first.find_mail()) == ["c"] and list(await second.find_mail()) == []
-    last, letters = await first.read_mail("c", epoch)
+    assert await second.forward_command("c", "k1", b"one\0") == first.replica
+    assert await second.forward_command("c", "k2", b"two") == first.replica
+    assert list(await first.find_forwarded()) == ["c"] and list(await second.find_forwarded()) == []
+    last, commands = await first.read_forwarded("c", epoch)
     assert last == 2
-    assert [(letter.number, letter.key, letter.sender, letter.body) for letter in letters] == [
+    assert [(command.number, command.key, command.sender, command.body) for command in commands] == [
         (1, "k1", second.replica, b"one\0"),
         (2, "k2", second.replica, b"two"),
     ]
-    answers = [LetterAnswer(number=1, outcome=b"done")]
+    answers = [CommandAnswer(number=1, outcome=b"done")]
     await first.append(Append(conversation="c", epoch=epoch, entries=make_entries("c", 1), answers=answers))
     assert await second.read_outcome("c", "k1") == b"done"
     assert await second.read_outcome("c", "k2") is None
-    await first.answer("c", epoch, LetterAnswer(number=2, outcome=b"refused"))
+    await first.answer_forwarded("c", epoch, CommandAnswer(number=2, outcome=b"refused"))
     assert await second.read_outcome("c", "k2") == b"refused"
-    assert list((await first.read_mail("c", epoch))[1]) == [] == list(await first.find_mail())
-    await second.post("c", "k3", b"three")
-    late = [LetterAnswer(number=3, outcome=b"no")]
+    assert list((await first.read_forwarded("c", epoch))[1]) == [] == list(await first.find_forwarded())
+    await second.forward_command("c", "k3", b"three")
+    late = [CommandAnswer(number=3, outcome=b"no")]
     torn = Append(conversation="c", epoch=epoch, entries=make_entries("c", 9), answers=late)
     await assert_refused(Fenced, first.append(torn))
     assert await second.read_outcome("c", "k3") is None
 
 
-async def a_letter_keeps_its_conversation_from_being_released_unread(
+async def a_forwarded_command_keeps_its_conversation_from_being_released_unread(
     first: Store, second: Store, end_lease: EndLease
 ) -> None:
     epoch = await claim(first, "c")
-    await second.post("c", "k", b"x")
+    await second.forward_command("c", "k", b"x")
     assert await append(first, "c", epoch, make_entries("c", 1), None, release=True) is False
     assert not await first.release("c", epoch, 0, None)
-    assert await second.claim("c") == Owned(first.replica)
+    assert await second.claim("c") == OwnedElsewhere(first.replica)
     assert await first.release("c", epoch, 1, None)
-    await assert_refused(Fenced, first.read_mail("c", epoch))
-    await assert_refused(Fenced, first.answer("c", epoch, LetterAnswer(number=1, outcome=b"late")))
+    await assert_refused(Fenced, first.read_forwarded("c", epoch))
+    await assert_refused(Fenced, first.answer_forwarded("c", epoch, CommandAnswer(number=1, outcome=b"late")))
     answer = await claim_fully(second, "c")
-    assert (answer.mail, answer.has_mail) == (1, True)
-    await second.answer("c", answer.epoch, LetterAnswer(number=1, outcome=b"x"))
+    assert (answer.last_forwarded, answer.has_forwarded) == (1, True)
+    await second.answer_forwarded("c", answer.epoch, CommandAnswer(number=1, outcome=b"x"))
     answer = await claim_fully(second, "c")
-    assert answer.has_mail is False
+    assert answer.has_forwarded is False
     assert await second.release("c", answer.epoch, 1, None)
-    assert await first.post("c", "k2", b"x") == ""
+    assert await first.forward_command("c", "k2", b"x") == ""
     assert await find_due(first, 0.0) == (["c"], None), "somebody has to read it"
 
 
-async def a_letter_is_withdrawn_only_while_nobody_has_read_it(first: Store, second: Store, end_lease: EndLease) -> None:
+async def a_forwarded_command_is_withdrawn_only_while_nobody_has_read_it(
+    first: Store, second: Store, end_lease: EndLease
+) -> None:
     epoch = await claim(first, "c")
-    await second.post("c", "unread", b"x")
+    await second.forward_command("c", "unread", b"x")
     assert await second.withdraw("c", "unread") is None
-    assert await first.read_mail("c", epoch) == (1, [])
-    await second.post("c", "read", b"x")
-    await first.read_mail("c", epoch)
+    assert await first.read_forwarded("c", epoch) == (1, [])
+    await second.forward_command("c", "read", b"x")
+    await first.read_forwarded("c", epoch)
     await assert_refused(Unavailable, second.withdraw("c", "read"))
-    await first.answer("c", epoch, LetterAnswer(number=2, outcome=b"done"))
+    await first.answer_forwarded("c", epoch, CommandAnswer(number=2, outcome=b"done"))
     assert await second.withdraw("c", "read") == b"done"
     assert await second.withdraw("c", "nothing") is None
 
 
-async def letters_that_wait_are_bounded(first: Store, second: Store, end_lease: EndLease) -> None:
+async def forwarded_commands_that_wait_are_bounded(first: Store, second: Store, end_lease: EndLease) -> None:
     epoch = await claim(first, "c")
     for number in range(256):
-        await second.post("c", f"k{number}", b"x")
-    await assert_refused(Unavailable, second.post("c", "one more", b"x"))
-    _, letters = await first.read_mail("c", epoch)
-    assert [letter.number for letter in letters] == list(range(1, 257))
-    answers = [LetterAnswer(number=letter.number, outcome=b"") for letter in letters]
+        await second.forward_command("c", f"k{number}", b"x")
+    await assert_refused(Unavailable, second.forward_command("c", "one more", b"x"))
+    _, commands = await first.read_forwarded("c", epoch)
+    assert [command.number for command in commands] == list(range(1, 257))
+    answers = [CommandAnswer(number=command.number, outcome=b"") for command in commands]
     await first.append(Append(conversation="c", epoch=epoch, answers=answers))
-    assert await second.post("c", "one more", b"x") == first.replica
+    assert await second.forward_command("c", "one more", b"x") == first.replica
 
 
 async def followers_are_named_to_the_next_owner_and_see_where_logs_end(
@@ -203,7 +203,7 @@ async def deleting_tells_whom_it_concerns(first: Store, second: Store, end_lease
     assert list(await first.delete_conversation("followed")) == [second.replica]
     head = (await second.read_heads(["followed"]))["followed"]
     assert head.epoch < 0 and not head.replica
-    await assert_refused(NotFound, second.post("followed", "k", b"x"))
+    await assert_refused(NotFound, second.forward_command("followed", "k", b"x"))
 
 
 async def a_change_of_records_or_keys_raises_their_version(first: Store, second: Store, end_lease: EndLease) -> None:
@@ -312,54 +312,54 @@ async def a_replica_that_closes_leaves_nothing_owned(first: Store, second: Store
     assert (await claim_fully(second, "c")).deaths == 0, "to close is not to die"
 
 
-class StealingStore(MemoryStore):
+class StealingStore(SharedMemoryStore):
     """Claims whatever it is asked to."""
 
-    async def claim(self, conversation: str) -> Claim | Owned:
-        self._data.conversations[conversation].replica = ""
+    async def claim(self, conversation: str) -> Claim | OwnedElsewhere:
+        self.database.sharing[conversation].replica = ""
         return await super().claim(conversation)
 
 
-class ImmortalStore(MemoryStore):
+class ImmortalStore(SharedMemoryStore):
     """Counts no deaths."""
 
-    async def claim(self, conversation: str) -> Claim | Owned:
+    async def claim(self, conversation: str) -> Claim | OwnedElsewhere:
         answer = await super().claim(conversation)
         return replace(answer, deaths=0) if isinstance(answer, Claim) else answer
 
 
-class AnswersFirstStore(MemoryStore):
-    """Stores the outcome of a letter, then sees whether the entries may be stored."""
+class AnswersFirstStore(SharedMemoryStore):
+    """Stores the outcome of a command, then sees whether the entries may be stored."""
 
     async def append(self, append: Append) -> bool:
         for answer in append.answers:
-            self._store_outcome(self._data.conversations[append.conversation], answer)
+            self.database.sharing[append.conversation].store_outcome(answer)
         return await super().append(append)
 
 
-class ReleasesAlwaysStore(MemoryStore):
-    """Looks at no letters before it releases."""
+class ReleasesAlwaysStore(SharedMemoryStore):
+    """Looks at no commands before it releases."""
 
     def begin_append(self, append: Append) -> asyncio.Future[bool]:
-        mail = self._data.conversations[append.conversation].mail
-        return super().begin_append(replace(append, release_at=None if append.release_at is None else mail))
+        last = self.database.sharing[append.conversation].last_forwarded
+        return super().begin_append(replace(append, release_at=None if append.release_at is None else last))
 
 
-class WithdrawsAlwaysStore(MemoryStore):
-    """Withdraws a letter that was read, too."""
+class WithdrawsAlwaysStore(SharedMemoryStore):
+    """Withdraws a command that was read, too."""
 
-    async def read_mail(self, conversation: str, epoch: int) -> tuple[int, Sequence[Letter]]:
-        answer = await super().read_mail(conversation, epoch)
-        self._data.conversations[conversation].letters_read = 0
+    async def read_forwarded(self, conversation: str, epoch: int) -> tuple[int, Sequence[ForwardedCommand]]:
+        answer = await super().read_forwarded(conversation, epoch)
+        self.database.sharing[conversation].last_read = 0
         return answer
 
 
-class UnboundedMailStore(MemoryStore):
-    """Says nothing when there are too many letters."""
+class UnboundedForwardingStore(SharedMemoryStore):
+    """Says nothing when there are too many commands."""
 
-    async def post(self, conversation: str, key: str, body: bytes) -> str:
+    async def forward_command(self, conversation: str, key: str, body: bytes) -> str:
         with suppress(Unavailable):
-            return await super().post(conversation, key, body)
+            return await super().forward_command(conversation, key, body)
         return ""
 
 
@@ -372,10 +372,10 @@ async def audit_entries_of_replicas_are_one_chain(first: Store, second: Store, e
     assert len({(entry.target, entry.number) for entry in entries}) == 20
 
 
-class NoFollowersStore(MemoryStore):
+class NoFollowersStore(SharedMemoryStore):
     """Names no followers."""
 
-    async def claim(self, conversation: str) -> Claim | Owned:
+    async def claim(self, conversation: str) -> Claim | OwnedElsewhere:
         answer = await super().claim(conversation)
         return replace(answer, followers=()) if isinstance(answer, Claim) else answer
 
@@ -384,14 +384,14 @@ class NoFollowersStore(MemoryStore):
         return ()
 
 
-class UnversionedStore(MemoryStore):
+class UnversionedStore(SharedMemoryStore):
     """Shows the same versions for ever."""
 
     async def read_versions(self) -> Mapping[str, int]:
         return {"server": 1, "key": 1}
 
 
-class OwnLimitStore(MemoryStore):
+class OwnLimitStore(SharedMemoryStore):
     """Limits each replica by itself."""
 
     def __init__(self, database: MemoryDatabase | None = None) -> None:
@@ -402,41 +402,41 @@ class OwnLimitStore(MemoryStore):
         return self.limits.take_allowance(key, per_minute, now)
 
 
-class BroadcastStore(MemoryStore):
+class BroadcastStore(SharedMemoryStore):
     """Tells everybody."""
 
     def tell(self, replica: str, body: bytes) -> None:
-        for name in self._data.stores:
+        for name in self.database.stores:
             super().tell(name, body)
 
 
-class KeepsOnCloseStore(MemoryStore):
+class KeepsOnCloseStore(SharedMemoryStore):
     """Keeps what it owns."""
 
     async def close(self) -> None:
         self._closed = True
 
 
-class OwnAuditStore(MemoryStore):
+class OwnAuditStore(SharedMemoryStore):
     """Continues the chain from the last entry of its own."""
 
     async def append_audit(self, record: AuditRecord) -> AuditEntry:
         own = self.__dict__.setdefault("own", list[AuditEntry]())
         entry = seal_record(record, own[-1] if own else None)
         own.append(entry)
-        self._data.audit.append(entry)
+        self.database.audit.append(entry)
         return entry
 
 
-BROKEN_BY: dict[ReplicaPromise, type[MemoryStore]] = {
+BROKEN_BY: dict[ReplicaPromise, type[SharedMemoryStore]] = {
     a_claim_leaves_alone_what_a_living_replica_owns: StealingStore,
     a_race_for_a_conversation_has_one_winner: StealingStore,
     what_the_dead_owned_is_taken_over_and_fenced: ImmortalStore,
     the_others_that_live_are_counted: CountsItselfStore,
-    a_letter_is_answered_together_with_the_entries: AnswersFirstStore,
-    a_letter_keeps_its_conversation_from_being_released_unread: ReleasesAlwaysStore,
-    a_letter_is_withdrawn_only_while_nobody_has_read_it: WithdrawsAlwaysStore,
-    letters_that_wait_are_bounded: UnboundedMailStore,
+    a_forwarded_command_is_answered_together_with_the_entries: AnswersFirstStore,
+    a_forwarded_command_keeps_its_conversation_from_being_released_unread: ReleasesAlwaysStore,
+    a_forwarded_command_is_withdrawn_only_while_nobody_has_read_it: WithdrawsAlwaysStore,
+    forwarded_commands_that_wait_are_bounded: UnboundedForwardingStore,
     followers_are_named_to_the_next_owner_and_see_where_logs_end: NoFollowersStore,
     deleting_tells_whom_it_concerns: NoFollowersStore,
     a_change_of_records_or_keys_raises_their_version: UnversionedStore,
@@ -460,14 +460,14 @@ async def check_replicas(promise: ReplicaPromise, first: Store, second: Store, e
 
 
 async def end_memory_lease(store: Store) -> None:
-    assert isinstance(store, MemoryStore)
+    assert isinstance(store, SharedMemoryStore)
     store.lose_lease()
 
 
 @pytest.mark.parametrize("promise", BROKEN_BY, ids=get_function_name)
 async def test_replicas_of_a_memory_store_keep_every_promise(promise: ReplicaPromise) -> None:
     database = MemoryDatabase()
-    await check_replicas(promise, MemoryStore(database), MemoryStore(database), end_memory_lease)
+    await check_replicas(promise, SharedMemoryStore(database), SharedMemoryStore(database), end_memory_lease)
 
 
 @pytest.mark.parametrize("promise", BROKEN_BY, ids=get_function_name)

@@ -22,7 +22,7 @@ from toolyard.core.items import Result, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.core.store import MAX_DEATHS, Claim
 from toolyard.engine.log.journal import Journal
-from toolyard.engine.replicas.ownership import Owner
+from toolyard.engine.replicas.ownership import Driver
 from toolyard.server.serving import serve
 from toolyard.stores.postgres import PostgresStore, writer
 from toolyard.stores.postgres.lease import Lease
@@ -145,16 +145,16 @@ def make_logs_deadly() -> None:
 
     That is what a log does that takes more memory than there is, or that meets a fault of the interpreter.
     """
-    load_journal = Owner._load_journal  # pyright: ignore[reportPrivateUsage]
+    load_journal = Driver._load_journal  # pyright: ignore[reportPrivateUsage]
 
-    async def load_or_die(self: Owner, claim: Claim) -> Journal:
+    async def load_or_die(self: Driver, claim: Claim) -> Journal:
         journal = await load_journal(self, claim)
         words = {item.text for item in journal.state.history if isinstance(item, UserMessage)}
         if "poison" in words or ("deadly" in words and 0 < claim.deaths < MAX_DEATHS):
             end_process()
         return journal
 
-    Owner._load_journal = load_or_die  # pyright: ignore[reportPrivateUsage]
+    Driver._load_journal = load_or_die  # pyright: ignore[reportPrivateUsage]
 
 
 def main(store: str, ledger: str, name: str, port: int, lease_s: float, *controls: str) -> None:

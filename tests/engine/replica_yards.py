@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
 from support import TEST_TIMEOUT_S, wait_until
 from toolyard import Caller, ModelRequest, Yard, tool
 from toolyard.app import Wiring
@@ -19,7 +20,6 @@ from toolyard.core.conversation.events import (
 )
 from toolyard.core.items import ModelText, Result
 from toolyard.engine.log.readers import Reader
-from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.testing import Script, Scripted, Turn, call, say
 
 OWNER = Caller(user="local", roles=frozenset({"admin"}))
@@ -70,8 +70,8 @@ class HalvingModel:
         pass
 
 
-class HungStore(MemoryStore):
-    """The store of a replica that hangs: it reads no mail until the test lets it hear again."""
+class HungStore(SharedMemoryStore):
+    """The store of a replica that hangs: it reads no forwarded commands until the test lets it hear again."""
 
     is_deaf = True
 
@@ -79,11 +79,11 @@ class HungStore(MemoryStore):
         if not self.is_deaf:
             super().receive(body)
 
-    async def find_mail(self) -> Sequence[str]:
-        return () if self.is_deaf else await super().find_mail()
+    async def find_forwarded(self) -> Sequence[str]:
+        return () if self.is_deaf else await super().find_forwarded()
 
 
-class SweepingStore(MemoryStore):
+class SweepingStore(SharedMemoryStore):
     """A store that tells when its replica has looked for due work."""
 
     def __init__(self, database: MemoryDatabase) -> None:
@@ -103,11 +103,11 @@ class SweepingStore(MemoryStore):
 class MemoryReplica:
     """A yard with its store."""
 
-    def __init__(self, yard: Yard, store: MemoryStore) -> None:
+    def __init__(self, yard: Yard, store: SharedMemoryStore) -> None:
         self.yard, self.store = yard, store
 
 
-def build_yard(script: Script | HalvingModel, store: MemoryStore, tools: Sequence[object]) -> Yard:
+def build_yard(script: Script | HalvingModel, store: SharedMemoryStore, tools: Sequence[object]) -> Yard:
     model = script if isinstance(script, HalvingModel) else Scripted(script)
     return Yard.from_wiring(Wiring(model=model, tools=tools, opened_store=store, grace_s=0.1))
 
@@ -115,7 +115,7 @@ def build_yard(script: Script | HalvingModel, store: MemoryStore, tools: Sequenc
 @asynccontextmanager
 async def open_replicas(
     script: Script | HalvingModel,
-    stores: Sequence[type[MemoryStore]] = (MemoryStore, MemoryStore),
+    stores: Sequence[type[SharedMemoryStore]] = (SharedMemoryStore, SharedMemoryStore),
     tools: Sequence[object] = (),
 ) -> AsyncGenerator[list[MemoryReplica]]:
     gate.reset()
@@ -142,7 +142,7 @@ async def read_until(reader: Reader, kind: type[object]) -> list[Published]:
     raise AssertionError("the reader ended")
 
 
-async def read_outcomes(store: MemoryStore) -> list[str]:
+async def read_outcomes(store: SharedMemoryStore) -> list[str]:
     events = [entry.event for entry in await store.read("c")]
     return [event.result.outcome for event in events if isinstance(event, CallEnded)]
 

@@ -24,6 +24,7 @@ from engine.replica_yards import (
     read_until,
     start,
 )
+from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
 from support import TEST_TIMEOUT_S, wait_until
 from toolyard import ModelRequest, SettingsChange, Yard, tool
 from toolyard.core.conversation.commands import Change, Start, Stop
@@ -38,9 +39,8 @@ from toolyard.core.conversation.events import (
 )
 from toolyard.core.errors import Refused, StoreDown, Unavailable
 from toolyard.core.items import Result, TextPart, UserMessage
-from toolyard.core.store import Append, Claim, Letter, LogHead, Owned
+from toolyard.core.store import Append, Claim, ForwardedCommand, LogHead, OwnedElsewhere
 from toolyard.engine.replicas.ownership import LEAVE_TO_OTHERS_S
-from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.testing import Turn, call, say
 
 APPROVAL_S = 1.0
@@ -75,10 +75,6 @@ def build_start(yard: Yard, *, ephemeral: bool = False) -> Start:
     return service.runs.build_start(OWNER, [question], settings=replace(service.default_settings, ephemeral=ephemeral))
 
 
-def get_data(replica: MemoryReplica) -> MemoryDatabase:
-    return replica.store._data  # pyright: ignore[reportPrivateUsage]
-
-
 async def start_and_wait(replica: MemoryReplica) -> str:
     """Start a run that waits for an approval, and return the id of its call."""
     reader = await replica.yard.follow("c")
@@ -88,7 +84,7 @@ async def start_and_wait(replica: MemoryReplica) -> str:
     return find_asked_call(seen)
 
 
-class LateConfirmationStore(MemoryStore):
+class LateConfirmationStore(SharedMemoryStore):
     """A store that stores appends at once and confirms them when the test says so."""
 
     def __init__(self, database: MemoryDatabase) -> None:
@@ -112,7 +108,7 @@ class LateConfirmationStore(MemoryStore):
 
 
 async def test_a_command_that_was_stored_before_a_take_over_is_not_decided_again() -> None:
-    async with open_replicas(lambda _: say("one"), (LateConfirmationStore, MemoryStore)) as (first, second):
+    async with open_replicas(lambda _: say("one"), (LateConfirmationStore, SharedMemoryStore)) as (first, second):
         assert isinstance(first.store, LateConfirmationStore)
         command = asyncio.create_task(first.yard.service.conversations.submit("c", build_start(first.yard)))
         await first.store.stored.wait()
@@ -127,7 +123,7 @@ async def test_a_command_that_was_stored_before_a_take_over_is_not_decided_again
         assert sum(isinstance(event, RunQueued) for event in events) == 1
 
 
-class SlowStore(MemoryStore):
+class SlowStore(SharedMemoryStore):
     """A store that stores the first append when the test says so."""
 
     def __init__(self, database: MemoryDatabase) -> None:
@@ -148,7 +144,7 @@ class SlowStore(MemoryStore):
 
 @pytest.mark.parametrize("place", ["owner", "another"])
 async def test_a_refusal_is_raised_once_the_entries_behind_it_are_stored(place: str) -> None:
-    async with open_replicas(lambda _: say("one"), (SlowStore, MemoryStore)) as (first, second):
+    async with open_replicas(lambda _: say("one"), (SlowStore, SharedMemoryStore)) as (first, second):
         assert isinstance(first.store, SlowStore)
         command = build_start(first.yard)
         accepted = asyncio.create_task(first.yard.service.conversations.submit("c", command))
@@ -163,19 +159,19 @@ async def test_a_refusal_is_raised_once_the_entries_behind_it_are_stored(place: 
             await refused
 
 
-class StoppedStore(MemoryStore):
+class StoppedStore(SharedMemoryStore):
     """The store of a replica that was stopped for a while: it learns what it has lost when it asks for its lease."""
 
     def on_lost(self, handler: Callable[[Sequence[tuple[str, int]]], None]) -> None:
         self._report_lost = handler
 
     async def ensure_lease(self) -> None:
-        if self.replica not in self._data.stores:
+        if self.replica not in self.database.stores:
             self._report_lost([("c", 1)])
 
 
 async def test_a_replica_that_was_stopped_answers_from_the_log_and_not_from_what_it_remembers() -> None:
-    async with open_replicas(hold_then_answer, (StoppedStore, MemoryStore)) as (first, second):
+    async with open_replicas(hold_then_answer, (StoppedStore, SharedMemoryStore)) as (first, second):
         run = asyncio.create_task(first.yard.run("go", conversation="c").wait_for_rest())
         await gate.entered.wait()
         reader = await second.yard.follow("c", "1")
@@ -206,7 +202,7 @@ class HaltingStore(StoppedStore):
 
 
 async def test_a_tool_does_not_start_at_a_replica_that_was_stopped_before_it_until_others_took_over() -> None:
-    async with open_replicas(hold_then_answer, (HaltingStore, MemoryStore)) as (first, second):
+    async with open_replicas(hold_then_answer, (HaltingStore, SharedMemoryStore)) as (first, second):
         assert isinstance(first.store, HaltingStore)
         run = asyncio.create_task(first.yard.run("go", conversation="c").wait_for_rest())
         await first.store.halted.wait()
@@ -225,11 +221,11 @@ class LateIntentStore(LateConfirmationStore):
     def begin_append(self, append: Append) -> asyncio.Future[bool]:
         if any(isinstance(entry.event, CallStarted) for entry in append.entries):
             return super().begin_append(append)
-        return MemoryStore.begin_append(self, append)
+        return SharedMemoryStore.begin_append(self, append)
 
 
 async def test_a_tool_does_not_start_if_its_intent_is_confirmed_after_others_took_over() -> None:
-    async with open_replicas(hold_then_answer, (LateIntentStore, MemoryStore)) as (first, second):
+    async with open_replicas(hold_then_answer, (LateIntentStore, SharedMemoryStore)) as (first, second):
         assert isinstance(first.store, LateIntentStore)
         run = asyncio.create_task(first.yard.run("go", conversation="c").wait_for_rest())
         await first.store.stored.wait()
@@ -244,8 +240,8 @@ async def test_a_tool_does_not_start_if_its_intent_is_confirmed_after_others_too
         assert not gate.entered.is_set()
 
 
-class OutageStore(MemoryStore):
-    """The store of a replica that goes down while a letter waits for its outcome."""
+class OutageStore(SharedMemoryStore):
+    """The store of a replica that goes down while a forwarded command waits for its outcome."""
 
     stays_down = False
 
@@ -258,17 +254,17 @@ class OutageStore(MemoryStore):
         return await super().withdraw(conversation, key)
 
 
-async def test_a_letter_that_waits_when_the_store_goes_down_is_withdrawn() -> None:
+async def test_a_forwarded_command_that_waits_when_the_store_goes_down_is_withdrawn() -> None:
     async with open_replicas(hold_then_answer, (HungStore, OutageStore)) as (first, second):
         run = await start(first)
         with pytest.raises(Unavailable, match="Nothing was done"):
             await second.yard.stop("c")
-        assert not get_data(first).conversations["c"].letters
+        assert not first.store.database.sharing["c"].forwarded
         gate.opened.set()
         assert await run == "done"
 
 
-async def test_a_letter_that_cannot_be_withdrawn_may_still_take_effect_and_the_client_is_told_so() -> None:
+async def test_a_forwarded_command_that_cannot_be_withdrawn_may_still_take_effect_and_the_client_is_told_so() -> None:
     async with open_replicas(hold_then_answer, (HungStore, OutageStore)) as (first, second):
         assert isinstance(first.store, HungStore) and isinstance(second.store, OutageStore)
         await start(first)
@@ -282,8 +278,8 @@ async def test_a_letter_that_cannot_be_withdrawn_may_still_take_effect_and_the_c
         assert isinstance(ended, Entry) and isinstance(ended.event, RunEnded) and ended.event.ending == "cancelled"
 
 
-async def test_a_letter_that_was_answered_when_the_store_went_down_has_its_outcome() -> None:
-    async with open_replicas(hold_then_answer, (MemoryStore, OutageStore)) as (first, second):
+async def test_a_forwarded_command_that_was_answered_when_the_store_went_down_has_its_outcome() -> None:
+    async with open_replicas(hold_then_answer, (SharedMemoryStore, OutageStore)) as (first, second):
         await start(first)
         await second.yard.stop("c")
         with pytest.raises(Refused):
@@ -297,18 +293,17 @@ class HeldReleaseStore(SweepingStore):
         super().__init__(database)
         self.releasing, self.may_release = asyncio.Event(), asyncio.Event()
 
-    async def release(self, conversation: str, epoch: int, mail: int, wake_at: float | None) -> bool:
+    async def release(self, conversation: str, epoch: int, last_forwarded: int, wake_at: float | None) -> bool:
         self.releasing.set()
         await self.may_release.wait()
-        return await super().release(conversation, epoch, mail, wake_at)
+        return await super().release(conversation, epoch, last_forwarded, wake_at)
 
 
 @asynccontextmanager
-async def lose_a_builder(other: MemoryStore) -> AsyncGenerator[Yard]:
+async def lose_a_builder(other: SharedMemoryStore) -> AsyncGenerator[Yard]:
     """Let a replica die that builds, and yield the yard of `other`, which lacks that tool. Its call is open."""
     gate.reset()
-    database = other._data  # pyright: ignore[reportPrivateUsage]
-    store = MemoryStore(database)
+    store = SharedMemoryStore(other.database)
     async with asyncio.timeout(TEST_TIMEOUT_S), build_yard(build_then_answer, store, [build]) as builder:
         run = asyncio.create_task(builder.run("go", conversation="c").wait_for_rest())
         await gate.entered.wait()
@@ -318,16 +313,16 @@ async def lose_a_builder(other: MemoryStore) -> AsyncGenerator[Yard]:
             await asyncio.gather(run, return_exceptions=True)
 
 
-async def test_a_call_is_left_to_a_replica_that_has_its_tool_although_letters_come_in_between() -> None:
+async def test_a_call_is_left_to_a_replica_that_has_its_tool_although_commands_come_in_between() -> None:
     database = MemoryDatabase()
-    store, able_store = HeldReleaseStore(database), MemoryStore(database)
+    store, able_store = HeldReleaseStore(database), SharedMemoryStore(database)
     async with lose_a_builder(store) as yard:
         await store.releasing.wait()
         async with build_yard(build_then_answer, able_store, [build]) as able:
             reader = await yard.follow("c", "0")
             change = Change(by=OWNER, change=SettingsChange(title="hello"))
             command = asyncio.create_task(able.service.conversations.submit("c", change))
-            await wait_until(lambda: database.conversations["c"].mail == 1)
+            await wait_until(lambda: database.sharing["c"].last_forwarded == 1)
             gate.opened.set()
             store.may_release.set()
             await read_until(reader, RunEnded)
@@ -342,8 +337,8 @@ def pay_then_answer(request: ModelRequest) -> Turn:
 
 async def test_an_approval_at_a_replica_that_lacks_the_tool_is_carried_out_by_one_that_has_it() -> None:
     database = MemoryDatabase()
-    able = MemoryReplica(build_yard(pay_then_answer, store := MemoryStore(database), [pay]), store)
-    async with asyncio.timeout(TEST_TIMEOUT_S), able.yard, build_yard([], MemoryStore(database), []) as other:
+    able = MemoryReplica(build_yard(pay_then_answer, store := SharedMemoryStore(database), [pay]), store)
+    async with asyncio.timeout(TEST_TIMEOUT_S), able.yard, build_yard([], SharedMemoryStore(database), []) as other:
         reader = await able.yard.follow("c", "0")
         await other.approve("c", await start_and_wait(able))
         await read_until(reader, RunEnded)
@@ -354,7 +349,7 @@ async def test_an_approval_at_a_replica_that_lacks_the_tool_is_carried_out_by_on
 async def test_an_approved_call_whose_tool_no_replica_has_is_answered_as_unknown_after_a_time() -> None:
     database = MemoryDatabase()
     async with asyncio.timeout(TEST_TIMEOUT_S):
-        async with build_yard(pay_then_answer, store := MemoryStore(database), [pay]) as yard:
+        async with build_yard(pay_then_answer, store := SharedMemoryStore(database), [pay]) as yard:
             call_id = await start_and_wait(MemoryReplica(yard, store))
         left = HeldReleaseStore(database)
         async with build_yard(lambda _: say("done"), left, []) as yard:
@@ -370,7 +365,7 @@ async def test_an_approved_call_whose_tool_no_replica_has_is_answered_as_unknown
         assert result.error is not None and result.error.error_type == "unknown_tool"
 
 
-class ShieldedClaimStore(MemoryStore):
+class ShieldedClaimStore(SharedMemoryStore):
     """A store whose claims wait for the test, and go on without the client that they were made for."""
 
     def __init__(self, database: MemoryDatabase) -> None:
@@ -378,10 +373,10 @@ class ShieldedClaimStore(MemoryStore):
         self.claiming, self.may_claim = asyncio.Event(), asyncio.Event()
         self.may_claim.set()
 
-    async def claim(self, conversation: str) -> Claim | Owned:
+    async def claim(self, conversation: str) -> Claim | OwnedElsewhere:
         return await asyncio.shield(asyncio.create_task(self._claim(conversation)))
 
-    async def _claim(self, conversation: str) -> Claim | Owned:
+    async def _claim(self, conversation: str) -> Claim | OwnedElsewhere:
         self.claiming.set()
         await self.may_claim.wait()
         return await super().claim(conversation)
@@ -393,7 +388,7 @@ async def expect_expiry(replica: MemoryReplica) -> None:
     await read_until(reader, RunEnded)
     reader.detach()
     assert await read_outcomes(replica.store) == ["expired"]
-    await wait_until(lambda: not get_data(replica).conversations["c"].replica)
+    await wait_until(lambda: not replica.store.database.sharing["c"].replica)
 
 
 async def test_a_conversation_whose_client_left_during_the_claim_is_driven_and_released() -> None:
@@ -416,28 +411,28 @@ async def send_refused_command(replica: MemoryReplica) -> None:
         await replica.yard.approve("c", "no such call")
 
 
-class UnreadMailStore(HeldReleaseStore, HungStore):
-    """A store of a replica that owns a conversation whose letters it cannot read."""
+class UnreadCommandsStore(HeldReleaseStore, HungStore):
+    """A store of a replica that owns a conversation whose forwarded commands it cannot read."""
 
-    async def read_mail(self, conversation: str, epoch: int) -> tuple[int, Sequence[Letter]]:
+    async def read_forwarded(self, conversation: str, epoch: int) -> tuple[int, Sequence[ForwardedCommand]]:
         if self.is_deaf:
-            raise StoreDown("the letters cannot be read")
-        return await super().read_mail(conversation, epoch)
+            raise StoreDown("the forwarded commands cannot be read")
+        return await super().read_forwarded(conversation, epoch)
 
 
 async def test_a_wait_that_is_over_before_its_owner_could_release_it_is_woken_by_the_owner() -> None:
-    async with open_replicas(order_then_answer, (UnreadMailStore, MemoryStore), [order]) as (first, second):
-        assert isinstance(first.store, UnreadMailStore)
+    async with open_replicas(order_then_answer, (UnreadCommandsStore, SharedMemoryStore), [order]) as (first, second):
+        assert isinstance(first.store, UnreadCommandsStore)
         await start_and_wait(first)
         await send_refused_command(first)
-        letter = asyncio.create_task(send_refused_command(second))
-        await wait_until(lambda: get_data(first).conversations["c"].mail == 1)
-        first.store.may_release.set()  # the letter keeps it from being released
+        forwarding = asyncio.create_task(send_refused_command(second))
+        await wait_until(lambda: first.store.database.sharing["c"].last_forwarded == 1)
+        first.store.may_release.set()  # the command keeps it from being released
         reader = await second.yard.follow("c", "0")
         await read_until(reader, CallEnded)
         reader.detach()
         first.store.is_deaf = False
-        await letter
+        await forwarding
         await expect_expiry(second)
 
 
@@ -447,7 +442,7 @@ async def test_a_wait_that_is_over_while_its_owner_releases_it_does_not_stall_th
         await start_and_wait(replica)
         await send_refused_command(replica)
         await replica.store.releasing.wait()
-        wake_at = get_data(replica).conversations["c"].wake_at
+        wake_at = replica.store.database.conversations["c"].wake_at
         assert wake_at is not None
         await wait_until(lambda: time.time() > wake_at)
         await replica.store.wait_for_sweep()
@@ -455,18 +450,18 @@ async def test_a_wait_that_is_over_while_its_owner_releases_it_does_not_stall_th
         await expect_expiry(replica)
 
 
-class FailedReleaseStore(MemoryStore):
+class FailedReleaseStore(SharedMemoryStore):
     """A store that goes down for one release."""
 
     def __init__(self, database: MemoryDatabase) -> None:
         super().__init__(database)
         self.failed = asyncio.Event()
 
-    async def release(self, conversation: str, epoch: int, mail: int, wake_at: float | None) -> bool:
+    async def release(self, conversation: str, epoch: int, last_forwarded: int, wake_at: float | None) -> bool:
         if not self.failed.is_set():
             self.failed.set()
             raise StoreDown("the database cannot be reached")
-        return await super().release(conversation, epoch, mail, wake_at)
+        return await super().release(conversation, epoch, last_forwarded, wake_at)
 
 
 async def test_a_conversation_that_could_not_be_released_is_driven_when_its_wait_is_over() -> None:
@@ -478,7 +473,7 @@ async def test_a_conversation_that_could_not_be_released_is_driven_when_its_wait
         await expect_expiry(replica)
 
 
-class HeldReadStore(MemoryStore):
+class HeldReadStore(SharedMemoryStore):
     """A store whose reads can be held by the test."""
 
     def __init__(self, database: MemoryDatabase) -> None:
@@ -495,7 +490,7 @@ class HeldReadStore(MemoryStore):
 async def test_the_end_of_a_conversation_that_is_not_kept_reaches_a_slow_reader_at_another_replica() -> None:
     async with open_replicas(hold_then_answer, (SweepingStore, HeldReadStore)) as (first, second):
         assert isinstance(first.store, SweepingStore) and isinstance(second.store, HeldReadStore)
-        conversations = get_data(first).conversations
+        conversations = first.store.database.conversations
         await first.yard.service.conversations.submit("c", build_start(first.yard, ephemeral=True))
         reader = await second.yard.follow("c", "0")
         await read_until(reader, CallStarted)
@@ -510,14 +505,14 @@ async def test_the_end_of_a_conversation_that_is_not_kept_reaches_a_slow_reader_
         await wait_until(lambda: conversations["c"].epoch < 0)
 
 
-class HeldOpeningStore(MemoryStore):
+class HeldOpeningStore(SharedMemoryStore):
     """A store whose claims are made at once, and returned when the test says so."""
 
     def __init__(self, database: MemoryDatabase) -> None:
         super().__init__(database)
         self.claimed, self.may_open, self.heard = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
-    async def claim(self, conversation: str) -> Claim | Owned:
+    async def claim(self, conversation: str) -> Claim | OwnedElsewhere:
         claim = await super().claim(conversation)
         self.claimed.set()
         await self.may_open.wait()
@@ -529,7 +524,7 @@ class HeldOpeningStore(MemoryStore):
 
 
 async def test_a_reader_that_comes_while_the_conversation_is_being_opened_elsewhere_gets_the_live_text() -> None:
-    async with open_replicas(HalvingModel(), (HeldOpeningStore, MemoryStore)) as (first, second):
+    async with open_replicas(HalvingModel(), (HeldOpeningStore, SharedMemoryStore)) as (first, second):
         assert isinstance(first.store, HeldOpeningStore)
         run = asyncio.create_task(first.yard.ask("go", conversation="c"))
         await first.store.claimed.wait()
@@ -546,7 +541,7 @@ async def test_a_reader_that_comes_while_the_conversation_is_being_opened_elsewh
         await run
 
 
-class HeldFollowStore(MemoryStore):
+class HeldFollowStore(SharedMemoryStore):
     """A store that records followers when the test says so."""
 
     def __init__(self, database: MemoryDatabase) -> None:
@@ -565,7 +560,7 @@ class HeldFollowStore(MemoryStore):
 
 
 async def test_a_reader_that_leaves_while_it_is_being_recorded_leaves_no_record_behind() -> None:
-    async with open_replicas(lambda _: say("one"), (MemoryStore, HeldFollowStore)) as (first, second):
+    async with open_replicas(lambda _: say("one"), (SharedMemoryStore, HeldFollowStore)) as (first, second):
         assert isinstance(second.store, HeldFollowStore)
         await first.yard.ask("go", conversation="c")
         reader = await second.yard.follow("c", "0")
@@ -575,4 +570,4 @@ async def test_a_reader_that_leaves_while_it_is_being_recorded_leaves_no_record_
         second.store.may_follow.set()
         await second.store.followed.wait()
         await second.store.unfollowed.wait()
-        assert not get_data(second).conversations["c"].followers
+        assert not second.store.database.sharing["c"].followers

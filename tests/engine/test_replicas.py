@@ -20,6 +20,7 @@ from engine.replica_yards import (
     read_until,
     start,
 )
+from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
 from support import TEST_TIMEOUT_S
 from toolyard import ModelRequest, Yard, tool
 from toolyard.app import Wiring
@@ -27,8 +28,7 @@ from toolyard.core.conversation.commands import Delete
 from toolyard.core.conversation.events import CallStarted, Entry, RunEnded, TextAppended
 from toolyard.core.errors import NotFound, Refused, StoreDown, Unavailable
 from toolyard.core.items import Result, TextPart, UserMessage
-from toolyard.core.store import Claim, Owned
-from toolyard.stores.memory import MemoryDatabase, MemoryStore
+from toolyard.core.store import Claim, OwnedElsewhere
 from toolyard.testing import Scripted, Turn, call, say
 
 
@@ -106,7 +106,7 @@ async def test_the_work_of_a_replica_that_died_is_taken_over() -> None:
 
 
 async def test_a_command_that_the_owner_does_not_read_in_time_is_withdrawn() -> None:
-    async with open_replicas(hold_then_answer, (HungStore, MemoryStore)) as (first, second):
+    async with open_replicas(hold_then_answer, (HungStore, SharedMemoryStore)) as (first, second):
         run = await start(first)
         second.yard.service._deps.command_s = 0.2  # pyright: ignore[reportPrivateUsage]
         with pytest.raises(Unavailable, match="Nothing was done"):
@@ -115,8 +115,8 @@ async def test_a_command_that_the_owner_does_not_read_in_time_is_withdrawn() -> 
         assert await run == "done"
 
 
-async def test_the_letter_of_an_owner_that_died_is_decided_by_the_replica_that_posted_it() -> None:
-    async with open_replicas(hold_then_answer, (HungStore, MemoryStore)) as (first, second):
+async def test_a_command_for_an_owner_that_died_is_decided_by_the_replica_that_forwarded_it() -> None:
+    async with open_replicas(hold_then_answer, (HungStore, SharedMemoryStore)) as (first, second):
         await start(first)
         stop = asyncio.create_task(second.yard.stop("c"))
         await asyncio.sleep(0)
@@ -138,8 +138,8 @@ async def test_deleting_a_conversation_at_another_replica_stops_its_run() -> Non
 
 
 async def test_a_replica_that_stops_hands_its_work_over_at_once() -> None:
-    async with open_replicas(hold_then_answer, (MemoryStore,)) as (first,):
-        second_store = MemoryStore(first.store._data)  # pyright: ignore[reportPrivateUsage]
+    async with open_replicas(hold_then_answer, (SharedMemoryStore,)) as (first,):
+        second_store = SharedMemoryStore(first.store.database)
         wiring = Wiring(model=Scripted(hold_then_answer), tools=[hold, pay], opened_store=second_store)
         async with Yard.from_wiring(wiring) as second:
             reader = await second.follow("c")
@@ -158,15 +158,15 @@ async def test_a_replica_that_stops_hands_its_work_over_at_once() -> None:
 async def test_a_run_that_kills_its_owners_ends_as_failed_before_anything_runs() -> None:
     async with open_replicas(hold_then_answer) as (first, second):
         await start(first)
-        row = first.store._data.conversations["c"]  # pyright: ignore[reportPrivateUsage]
-        row.deaths = 7
+        shared = first.store.database.sharing["c"]
+        shared.deaths = 7
         first.store.lose_lease()
         reader = await second.yard.follow("c", "1")
         ended = (await read_until(reader, RunEnded))[-1]
         reader.detach()
         assert isinstance(ended, Entry) and isinstance(ended.event, RunEnded)
         assert ended.event.ending == "failed" and "8 times" in ended.event.detail
-        assert row.deaths == 0
+        assert shared.deaths == 0
 
 
 async def test_a_call_is_left_to_a_replica_that_has_its_tool() -> None:
@@ -180,8 +180,8 @@ async def test_a_call_is_left_to_a_replica_that_has_its_tool() -> None:
         await gate.opened.wait()
         return "held"
 
-    def make(tools: Sequence[object]) -> tuple[Yard, MemoryStore]:
-        store = MemoryStore(database)
+    def make(tools: Sequence[object]) -> tuple[Yard, SharedMemoryStore]:
+        store = SharedMemoryStore(database)
         return Yard.from_wiring(Wiring(model=Scripted(build_then_answer), tools=tools, opened_store=store)), store
 
     def build_then_answer(request: ModelRequest) -> Turn:
@@ -216,7 +216,7 @@ async def test_a_replica_whose_lease_has_ended_does_not_take_its_own_work_from_i
         assert await read_outcomes(replica.store) == ["ok"]
 
 
-class UnreadableStore(MemoryStore):
+class UnreadableStore(SharedMemoryStore):
     """The store of a replica that cannot read logs at first."""
 
     readable = False
@@ -228,21 +228,21 @@ class UnreadableStore(MemoryStore):
 
 
 async def test_a_conversation_that_could_not_be_opened_has_no_owner_and_another_replica_goes_on() -> None:
-    async with open_replicas(lambda request: say("one"), (MemoryStore, UnreadableStore)) as (first, second):
+    async with open_replicas(lambda request: say("one"), (SharedMemoryStore, UnreadableStore)) as (first, second):
         await first.yard.ask("go", conversation="c")
         with pytest.raises(StoreDown):
             await second.yard.ask("go", conversation="c")
         assert await first.yard.ask("go", conversation="c") == "one"
 
 
-class SlowClaimStore(MemoryStore):
+class SlowClaimStore(SharedMemoryStore):
     """A store whose claims wait for the test."""
 
     def __init__(self, database: MemoryDatabase) -> None:
         super().__init__(database)
         self.claiming, self.claimed = asyncio.Event(), asyncio.Event()
 
-    async def claim(self, conversation: str) -> Claim | Owned:
+    async def claim(self, conversation: str) -> Claim | OwnedElsewhere:
         self.claiming.set()
         await self.claimed.wait()
         return await super().claim(conversation)

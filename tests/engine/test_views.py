@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
 from support import TEST_TIMEOUT_S, append_entries, claim_epoch
 from toolyard import Caller, Settings, Yard, tool
 from toolyard.app import Wiring
@@ -27,16 +28,16 @@ from toolyard.core.conversation.events import (
 )
 from toolyard.core.errors import Invalid, NotFound
 from toolyard.core.items import UserMessage
-from toolyard.core.store import Append, Claim, Owned
+from toolyard.core.store import Append, Claim, OwnedElsewhere
 from toolyard.engine.log.readers import Reader
 from toolyard.engine.log.views import Views
-from toolyard.stores.memory import MemoryDatabase, MemoryStore
+from toolyard.stores.memory import MemoryStore
 from toolyard.testing import Script, Scripted, call, say
 
 OWNER = Caller(user="local", roles=frozenset({"admin"}))
 
 
-class RecordingReplicaStore(MemoryStore):
+class RecordingReplicaStore(SharedMemoryStore):
     """The store of a replica, which records what it claims and which logs it reads whole."""
 
     def __init__(self, database: MemoryDatabase) -> None:
@@ -44,7 +45,7 @@ class RecordingReplicaStore(MemoryStore):
         self.claims: list[str] = []
         self.whole_reads: list[str] = []
 
-    async def claim(self, conversation: str) -> Claim | Owned:
+    async def claim(self, conversation: str) -> Claim | OwnedElsewhere:
         self.claims.append(conversation)
         return await super().claim(conversation)
 
@@ -74,7 +75,7 @@ async def open_two(
     database = MemoryDatabase()
     store = make_store(database)
     entered["a"], released["a"] = asyncio.Event(), asyncio.Event()
-    first = Yard.from_wiring(Wiring(model=Scripted(script), tools=[hold], opened_store=MemoryStore(database)))
+    first = Yard.from_wiring(Wiring(model=Scripted(script), tools=[hold], opened_store=SharedMemoryStore(database)))
     other_script: Script = script if callable(script) else []
     second = Yard.from_wiring(Wiring(model=Scripted(other_script), tools=[hold], opened_store=store))
     async with asyncio.timeout(TEST_TIMEOUT_S), second, first:
@@ -135,7 +136,7 @@ async def test_a_reader_of_an_owner_that_lost_the_conversation_follows_the_new_o
         reader = await first.follow("c")
         start = asyncio.create_task(run.wait_for_rest())
         await entered["a"].wait()
-        cast(MemoryStore, first.service._store).lose_lease()  # pyright: ignore[reportPrivateUsage]
+        cast(SharedMemoryStore, first.service._store).lose_lease()  # pyright: ignore[reportPrivateUsage]
         # The second process takes the conversation over. The first one learns of it when it writes the result.
         await second.stop("c")
         released["a"].set()

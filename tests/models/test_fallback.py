@@ -12,7 +12,7 @@ from toolyard.core.conversation.events import ModelDelta, TextAppended, TurnEnde
 from toolyard.core.items import Problem
 from toolyard.core.ports import Model, ModelRequest
 from toolyard.models.chat import OpenAIChat
-from toolyard.models.wrappers import FallbackModel
+from toolyard.models.fallback import FallbackModel
 from toolyard.testing import Scripted, Turn, fail, say
 from wire.local import SleepRecorder, open_model, request, user
 from wire.strict import Reply, refuses

@@ -12,11 +12,11 @@ from toolyard.core.settings.providers import Provider
 from toolyard.models.chat import OpenAIChat
 from toolyard.models.gemini import Gemini
 from toolyard.models.messages import Anthropic
+from toolyard.models.native_router import NativeToolRouter
 from toolyard.models.providers import PROVIDERS, WireName
 from toolyard.models.resolver import ModelEndpoint, ModelResolver, ModelSettings, make_key_settings, make_wired_model
 from toolyard.models.responses import OpenAIResponses
 from toolyard.models.shared.hosted_tools import find_native_tools
-from toolyard.models.wrappers import NativeToolRouter
 from toolyard.server.config import Config
 from toolyard.server.wiring import build_model_settings
 from wire import responses_bytes, strict_chat

@@ -6,11 +6,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
 from support import TEST_TIMEOUT_S
 from surfaces.api_client import ApiClient, build_yard, connect_api_client
 from toolyard import Yard
 from toolyard.core.ports import Model
-from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.stores.postgres import PostgresStore
 from toolyard.testing import Script
 
@@ -33,7 +33,7 @@ async def open_replicas(
     async with asyncio.timeout(TEST_TIMEOUT_S), AsyncExitStack() as stack:
         replicas: list[Replica] = []
         for _ in range(count):
-            store = await PostgresStore.open(shared) if isinstance(shared, str) else MemoryStore(shared)
+            store = await PostgresStore.open(shared) if isinstance(shared, str) else SharedMemoryStore(shared)
             yard = await stack.enter_async_context(build_yard(script, opened_store=store, **wiring))
             replicas.append(Replica(yard, await stack.enter_async_context(connect_api_client(yard, "socket"))))
         yield replicas

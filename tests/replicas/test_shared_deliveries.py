@@ -157,7 +157,7 @@ async def test_a_delivery_is_joined_that_comes_between_the_look_and_the_start(mo
             earlier.append(await post(replicas[0], "/v1/responses", body))
             return await encode(*arguments)
 
-        monkeypatch.setattr(late, "encode_results", encode_late)
+        monkeypatch.setattr(late.runs, "encode_results", encode_late)
         joined = await post(replicas[1], "/v1/responses", body)
     assert ([joined["id"]], joined["status"]) == ([answer["id"] for answer in earlier], "completed")
     assert charges == [1]

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from replicas.pair import open_replicas, wait_for_status
+from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
 from support import wait_until
 from surfaces.api_client import build_key
 from toolyard.core.errors import StoreDown
 from toolyard.core.store import Key
 from toolyard.engine.replicas.record_watcher import RecordWatcher
-from toolyard.stores.memory import MemoryDatabase, MemoryStore
+from toolyard.stores.memory import MemoryStore
 
 
 async def test_a_key_that_one_replica_adds_works_at_the_other_and_fails_there_once_it_is_revoked() -> None:
@@ -62,7 +63,7 @@ async def test_of_two_replicas_that_revoke_the_last_two_keys_at_once_one_is_refu
 
 async def test_a_replica_whose_last_key_was_revoked_elsewhere_lets_nobody_in() -> None:
     database = MemoryDatabase()
-    tool = MemoryStore(database)  # such as `toolyard keys revoke`
+    tool = SharedMemoryStore(database)  # such as `toolyard keys revoke`
     await tool.save_key(build_key("root", "admin", tenant=""))
     async with open_replicas(1, database) as (only,):
         await only.http.with_key("root").get("/tools")
@@ -71,7 +72,7 @@ async def test_a_replica_whose_last_key_was_revoked_elsewhere_lets_nobody_in() -
         await only.http.get("/tools", expect=401)
 
 
-class FlakyStore(MemoryStore):
+class FlakyStore(SharedMemoryStore):
     """A store whose keys cannot be read while it is `down`."""
 
     down = False
@@ -92,7 +93,7 @@ async def test_keys_that_cannot_be_read_again_stay_in_force_and_the_log_says_so_
 ) -> None:
     monkeypatch.setattr("toolyard.engine.replicas.record_watcher.POLL_S", 0.01)
     database = MemoryDatabase()
-    store, other = FlakyStore(database), MemoryStore(database)
+    store, other = FlakyStore(database), SharedMemoryStore(database)
     await other.save_key(build_key("root", "admin", tenant=""))
     calls: list[str] = []
 
@@ -120,7 +121,7 @@ async def test_revoked_keys_do_not_wait_for_other_records_that_take_long_to_read
 ) -> None:
     monkeypatch.setattr("toolyard.engine.replicas.record_watcher.POLL_S", 0.01)
     database = MemoryDatabase()
-    other, never, calls = MemoryStore(database), asyncio.Event(), list[str]()
+    other, never, calls = SharedMemoryStore(database), asyncio.Event(), list[str]()
 
     async def read_keys() -> None:
         calls.extend(key.name for key in await other.keys())
@@ -129,7 +130,7 @@ async def test_revoked_keys_do_not_wait_for_other_records_that_take_long_to_read
         await never.wait()
 
     async with asyncio.TaskGroup() as tasks:
-        watcher = RecordWatcher(MemoryStore(database))
+        watcher = RecordWatcher(SharedMemoryStore(database))
         watcher.subscribe(read_servers, "mcp.servers")
         watcher.subscribe(read_keys, "key")
         watcher.start(tasks)
@@ -138,9 +139,19 @@ async def test_revoked_keys_do_not_wait_for_other_records_that_take_long_to_read
         watcher.stop()
 
 
+class VersionCountingStore(MemoryStore):
+    """A store of one process that counts how often it is asked for versions."""
+
+    version_queries = 0
+
+    async def read_versions(self) -> Mapping[str, int]:
+        self.version_queries += 1
+        return await super().read_versions()
+
+
 async def test_a_store_of_one_process_is_never_asked_for_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolyard.engine.replicas.record_watcher.POLL_S", 0.001)
-    store = FlakyStore()
+    store = VersionCountingStore()
     async with asyncio.TaskGroup() as tasks:
         watcher = RecordWatcher(store)
         watcher.subscribe(store.close, "key")

@@ -6,9 +6,9 @@ import signal
 from pathlib import Path
 
 from replicas.pair import Replica, open_replicas
+from stores.memory_replicas import MemoryDatabase
 from support import wait_until
 from toolyard.core.tools.mcp_servers import ServerCard, ToolState
-from toolyard.stores.memory import MemoryDatabase
 from venues.mcp.modern import over_http
 from venues.mcp.plain import PlainServer
 

@@ -4,11 +4,11 @@ import msgspec
 import pytest
 
 from replicas.pair import open_replicas
+from stores.memory_replicas import MemoryDatabase
 from surfaces.api_client import build_key
 from surfaces.mcp_host import LegacyHost, connect_host
 from toolyard import tool
 from toolyard.core.store import Key
-from toolyard.stores.memory import MemoryDatabase
 from toolyard.surfaces.mcp import sessions
 
 KEYS: list[Key] = [build_key("ann"), build_key("bob")]

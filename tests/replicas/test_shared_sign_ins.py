@@ -9,11 +9,12 @@ import httpx2
 import pytest
 
 from replicas.pair import Replica, open_replicas
+from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
 from support import TEST_TIMEOUT_S, wait_until
 from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.errors import Misconfigured, Refused
-from toolyard.stores.memory import MemoryDatabase, MemoryStore
+from toolyard.stores.memory import MemoryStore
 from toolyard.stores.sqlite import SqliteStore
 from toolyard.testing import Scripted
 from toolyard.venues.mcp.auth.grants import Grant, GrantStore
@@ -121,7 +122,7 @@ async def test_a_token_that_is_moved_to_another_callers_place_is_not_read() -> N
     database = MemoryDatabase()
     async with open_signed_replicas(database, count=1) as ((only,), _):
         await sign_in(only.yard)
-        store = MemoryStore(database)
+        store = SharedMemoryStore(database)
         ((_, body),) = await store.list_records("mcp.tokens")
         await store.set_record("mcp.tokens", '["mail","acme","bob"]', body)
         grants = only.yard.servers.get_server("mail").get_grant_store(("acme", "bob"))

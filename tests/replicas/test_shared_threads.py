@@ -8,7 +8,7 @@ import pytest
 
 from postgres import create_database
 from replicas.pair import Replica, open_replicas
-from surfaces.ag_ui.test_exchanges import HELLO, SHOW, join_text, list_interrupts, order, post
+from surfaces.ag_ui.test_runs import HELLO, SHOW, join_text, list_interrupts, order, post
 from toolyard import ModelRequest
 from toolyard.core.items import Result
 from toolyard.testing import Turn, call, say

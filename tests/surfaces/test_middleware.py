@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
 from surfaces.http_server import SocketClient, connect_client
 from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.store import Key
 from toolyard.engine.access.authentication import hash_key
-from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.testing import Scripted, say
 
 KEYS = [
@@ -196,8 +196,8 @@ async def test_the_api_page_loads_nothing_from_anywhere() -> None:
 async def test_replicas_name_themselves_in_every_response_and_a_single_server_does_not() -> None:
     database = MemoryDatabase()
     async with (
-        open_client(opened_store=MemoryStore(database), keys=KEYS) as first,
-        open_client(opened_store=MemoryStore(database), keys=KEYS) as second,
+        open_client(opened_store=SharedMemoryStore(database), keys=KEYS) as first,
+        open_client(opened_store=SharedMemoryStore(database), keys=KEYS) as second,
         open_client() as single,
     ):
         for path in ("/healthz", "/tools", "/nowhere"):

@@ -21,6 +21,7 @@ from aiohttp import web
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from starlette.applications import Starlette
 
+from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
 from support import TEST_TIMEOUT_S, SettableClock
 from surfaces.api_client import build_key
 from surfaces.http_server import serve_app, serve_yard
@@ -51,7 +52,7 @@ from toolyard.engine.access.provider_sign_in import (
 from toolyard.engine.access.sessions import Sessions
 from toolyard.server.config import OidcConfig
 from toolyard.server.oidc import MAX_ANSWER_BYTES, OidcProvider
-from toolyard.stores.memory import MemoryDatabase, MemoryStore
+from toolyard.stores.memory import MemoryStore
 from toolyard.testing import Scripted, say
 
 PATIENCE_S = 0.3
@@ -445,7 +446,7 @@ async def test_who_has_no_group_here_is_not_signed_in(provider: StandInProvider,
 async def test_a_session_ends_when_the_settings_that_gave_its_rights_change(provider: StandInProvider) -> None:
     database, config = MemoryDatabase(), build_config(provider)
 
-    async with open_visitor(build_parts(config, opened_store=MemoryStore(database)), HOST) as visitor:
+    async with open_visitor(build_parts(config, opened_store=SharedMemoryStore(database)), HOST) as visitor:
         assert await sign_in(visitor, provider) == "/"
         cookies = visitor.cookies
     for changes, is_open in (
@@ -453,7 +454,7 @@ async def test_a_session_ends_when_the_settings_that_gave_its_rights_change(prov
         ({"roles": {"ops": ("operator",)}}, False),
         ({}, False),  # it was ended, and does not come back with the old settings
     ):
-        parts = build_parts(build_config(provider, **changes), opened_store=MemoryStore(database))
+        parts = build_parts(build_config(provider, **changes), opened_store=SharedMemoryStore(database))
         async with open_visitor(parts, HOST) as visitor:
             visitor.cookies = cookies
             assert bool(await visitor.get_me()) is is_open, changes
@@ -461,10 +462,12 @@ async def test_a_session_ends_when_the_settings_that_gave_its_rights_change(prov
 
 async def test_without_the_provider_its_sessions_are_over(provider: StandInProvider) -> None:
     database = MemoryDatabase()
-    async with open_visitor(build_parts(build_config(provider), opened_store=MemoryStore(database)), HOST) as visitor:
+    async with open_visitor(
+        build_parts(build_config(provider), opened_store=SharedMemoryStore(database)), HOST
+    ) as visitor:
         assert await sign_in(visitor, provider) == "/"
         cookies = visitor.cookies
-    keys = Wiring(model=Scripted([]), keys=[build_key("ann")], opened_store=MemoryStore(database))
+    keys = Wiring(model=Scripted([]), keys=[build_key("ann")], opened_store=SharedMemoryStore(database))
     async with open_visitor(keys, HOST) as visitor:
         visitor.cookies = cookies
         assert await visitor.get_me() is None
@@ -475,7 +478,7 @@ async def test_any_replica_can_finish_a_sign_in_and_only_one_does(provider: Stan
     async with AsyncExitStack() as stack:
         first, second = [
             await stack.enter_async_context(
-                open_visitor(build_parts(build_config(provider), opened_store=MemoryStore(database)), HOST)
+                open_visitor(build_parts(build_config(provider), opened_store=SharedMemoryStore(database)), HOST)
             )
             for _ in range(2)
         ]

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
 from surfaces.api_client import build_key, build_yard, connect_api_client
 from toolyard import Tool, Yard, tool
 from toolyard.core.caller import Caller
@@ -14,7 +15,6 @@ from toolyard.core.errors import Invalid, NotFound, Refused
 from toolyard.core.items import MAX_ID_CHARS, Call, Item, ModelText, Result, TextPart, UserMessage
 from toolyard.core.ports import Value
 from toolyard.engine.log.open_runs import is_at_rest
-from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.surfaces.shared.threads import (
     CallDecision,
     Thread,
@@ -281,8 +281,8 @@ async def open_pair(model: Scripted, **wiring: object) -> AsyncGenerator[tuple[T
     """Open the same thread on two replicas of a server."""
     database = MemoryDatabase()
     async with (
-        build_yard(model, opened_store=MemoryStore(database), **wiring) as first,
-        build_yard(model, opened_store=MemoryStore(database), **wiring) as second,
+        build_yard(model, opened_store=SharedMemoryStore(database), **wiring) as first,
+        build_yard(model, opened_store=SharedMemoryStore(database), **wiring) as second,
     ):
         yield ThreadTalk(first), ThreadTalk(second)
 

@@ -15,10 +15,10 @@ from toolyard import Yard
 from toolyard.core.ports import Model
 from toolyard.core.settings.options import Options
 from toolyard.models.chat import OpenAIChat
+from toolyard.models.fallback import ConfiguredModel
 from toolyard.models.gemini import Gemini
 from toolyard.models.messages import Anthropic
 from toolyard.models.responses import OpenAIResponses
-from toolyard.models.wrappers import ConfiguredModel
 from venues.mcp.plain import PlainServer
 from wire import gemini_bytes, responses_bytes, strict_chat, strict_dashscope, strict_gemini, strict_messages
 from wire.strict import StrictServer

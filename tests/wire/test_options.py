@@ -9,12 +9,12 @@ from toolyard.core.conversation.history import History
 from toolyard.core.ports import Model, Offer
 from toolyard.core.settings.options import ANY_OBJECT, DEFAULT_OPTIONS, Options
 from toolyard.core.tools.definition import Tool
+from toolyard.models.fallback import ConfiguredModel, FallbackModel
 from toolyard.models.local.prompt import build_grammar, build_messages
 from toolyard.models.messages import to_wire as messages_to_wire
 from toolyard.models.offline import Offline
 from toolyard.models.shared.encode_cache import EncodeCache
 from toolyard.models.shared.option_support import add_output_prompt
-from toolyard.models.wrappers import ConfiguredModel, FallbackModel
 from toolyard.testing import Scripted, fail, say
 from wire.local import events_of, offer, open_model, request, user
 from wire.option_wires import CHAT, DEEPSEEK, GEMINI, MESSAGES, OLD_CLAUDE, OLD_GEMINI, RESPONSES, Body, Wire

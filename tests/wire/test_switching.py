@@ -10,10 +10,10 @@ from toolyard.core.items import Call, Item, Outcome, Result
 from toolyard.core.ports import Model
 from toolyard.core.settings.options import Options
 from toolyard.models.chat import OpenAIChat
+from toolyard.models.fallback import ConfiguredModel
 from toolyard.models.gemini import Gemini
 from toolyard.models.messages import Anthropic
 from toolyard.models.responses import OpenAIResponses
-from toolyard.models.wrappers import ConfiguredModel
 from wire import gemini_bytes, responses_bytes, strict_chat, strict_dashscope, strict_gemini, strict_messages
 from wire.checks import expect_ended
 from wire.everything import ADD, PLAIN_SEARCH

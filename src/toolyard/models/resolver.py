@@ -24,11 +24,12 @@ from toolyard.core.settings.model_names import LOCAL_PREFIX, OFFLINE, parse_mode
 from toolyard.core.settings.options import Options
 from toolyard.core.settings.providers import Provider, ProviderCard, add_model
 from toolyard.core.tools.web_search_rule import NativeTools
+from toolyard.models.fallback import ConfiguredModel, FallbackModel
+from toolyard.models.native_router import NativeToolRouter
 from toolyard.models.providers import PROVIDERS, UNKNOWN_PROVIDER, ProviderPreset, WireName
 from toolyard.models.shared.hosted_tools import find_native_tools
 from toolyard.models.shared.images import supports_images
 from toolyard.models.token_limits import find_context_window
-from toolyard.models.wrappers import ConfiguredModel, FallbackModel, NativeToolRouter
 
 if TYPE_CHECKING:
     from toolyard.models.http_model import HttpModel

@@ -15,16 +15,12 @@ from toolyard.core.conversation.events import (
     CallJudged,
     CallParked,
     CallStarted,
-    ConversationChanged,
-    ConversationOpened,
+    ConversationEvent,
     Decision,
     Ending,
     Entry,
     Finish,
     HistoryCompacted,
-    HistoryRewound,
-    MessageAdded,
-    MessageRemoved,
     ParkedKind,
     RunEnded,
     RunEvent,
@@ -177,23 +173,19 @@ class _TraceBuilder:
     def add(self, entry: Entry) -> None:
         event, before = entry.event, self._run.last_at
         self._run = replace(self._run, last_at=entry.at)
-        match event:
-            case RunQueued() | RunStarted() | StopRequested() | RunSuspended() | RunEnded():
-                self._add_run(event, entry.at)
-            case TurnStarted() | TurnEnded() | TurnFailed():
-                self._add_turn(event, entry.at)
-            case (
-                CallJudged() | CallApproved() | CallDenied() | CallStarted()
-                | CallParked() | CallAnswered() | CallEnded()
-            ):  # fmt: skip
-                self._resume(entry.at)
-                self._add_call(event, entry.at)
-            case HistoryCompacted():
-                self._add_compaction(event, before, entry.at)
-            case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved() | HistoryRewound():
-                pass  # events of the conversation, not of a run
-            case _:
-                assert_never(event)
+        if isinstance(event, RunEvent):
+            self._add_run(event, entry.at)
+        elif isinstance(event, TurnEvent):
+            self._add_turn(event, entry.at)
+        elif isinstance(event, CallEvent):
+            self._resume(entry.at)
+            self._add_call(event, entry.at)
+        else:
+            self._add_conversation_event(event, before, entry.at)
+
+    def _add_conversation_event(self, event: ConversationEvent, before: float, at: float) -> None:
+        if isinstance(event, HistoryCompacted):  # the others are not of a run
+            self._add_compaction(event, before, at)
 
     def _add_run(self, event: RunEvent, at: float) -> None:
         match event:

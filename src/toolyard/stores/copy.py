@@ -125,7 +125,9 @@ async def _copy_conversation(
     # so that this happens only if a clock is wrong.
     if claim.epoch < last_epoch:
         raise Unavailable("the clock of the target is behind that of the source: set it right, and copy again")
-    await target.append(Append(conversation=conversation, epoch=claim.epoch, wake_at=wake_at, release_at=claim.mail))
+    await target.append(
+        Append(conversation=conversation, epoch=claim.epoch, wake_at=wake_at, release_at=claim.last_forwarded)
+    )
     counts.conversations += 1
 
 

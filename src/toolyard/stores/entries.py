@@ -1,8 +1,14 @@
-"""Reads entries for the catalog of any store: which of them it shows, and whether a message contains a text."""
+"""What every store does with entries: encodes them in batches, selects those of the catalog, and looks for a text.
+
+Also the errors that every store raises in the same words.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import assert_never
 
+import msgspec
+
+from toolyard import codec
 from toolyard.core.conversation.events import (
     CallAnswered,
     CallApproved,
@@ -28,6 +34,7 @@ from toolyard.core.conversation.events import (
     TurnFailed,
     TurnStarted,
 )
+from toolyard.core.errors import RequestRepeated, StoreDown
 from toolyard.core.items import Item, ModelText, TextPart, UserMessage
 from toolyard.core.store import ConversationCard
 
@@ -42,6 +49,23 @@ _CATALOG_EVENTS = frozenset(
         RunEnded,
     }
 )
+
+
+def encode_batch(entries: Sequence[Entry]) -> bytes:
+    """Return a batch as stores with rows keep it: one line for each entry."""
+    return b"\n".join(codec.encode_entries(entries))
+
+
+def decode_batch(batch: bytes) -> Iterator[Entry]:
+    return map(codec.decode_entry, batch.split(b"\n"))
+
+
+def decode_readable_batch(batch: bytes) -> list[Entry]:
+    """Return the entries, or none of a batch that only a newer version can read."""
+    try:
+        return list(decode_batch(batch))
+    except msgspec.DecodeError:
+        return []
 
 
 def select_catalog_entries(entries: Sequence[Entry]) -> list[Entry]:
@@ -123,3 +147,13 @@ def _list_items(event: Durable) -> tuple[Item, ...]:
 
 def _list_removed_ids(event: Durable) -> frozenset[str]:
     return event.ids if isinstance(event, MessageRemoved) else frozenset()
+
+
+def build_repeated_error() -> RequestRepeated:
+    """Return the error for an entry whose request took effect before."""
+    return RequestRepeated("a request with this Idempotency-Key took effect before")
+
+
+def build_closed_error(address: str = "") -> StoreDown:
+    """Return the error for a use of a store that was closed."""
+    return StoreDown("the store is closed: open it again", address=address)

@@ -2,29 +2,23 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count, islice, takewhile
+from itertools import islice, takewhile
 
 from msgspec.structs import replace
 
 from toolyard.core.conversation.events import REQUEST_KEY_S, ConversationChanged, ConversationOpened, Entry, RunQueued
-from toolyard.core.errors import Fenced, NotFound, Unavailable
+from toolyard.core.errors import Fenced
 from toolyard.core.store import (
-    MAX_LETTERS,
     AccessToken,
-    Allowance,
     Append,
     CatalogQuery,
     Claim,
     ConversationCard,
     FigureRow,
     Key,
-    Letter,
-    LetterAnswer,
-    LogHead,
     OpenCounts,
-    Owned,
     RequestRecord,
     SnapshotHead,
     SnapshotUpdate,
@@ -32,47 +26,50 @@ from toolyard.core.store import (
 from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, AuditRecord, seal_record, seal_trim
 from toolyard.core.store.figures import merge_steps
 from toolyard.stores.entries import (
+    build_closed_error,
+    build_repeated_error,
     contains_text,
-    ends_run,
     fold_case,
     select_catalog_entries,
 )
-from toolyard.stores.errors import build_closed_error, build_repeated_error
-from toolyard.stores.memory_snapshots import MemorySnapshot
-from toolyard.stores.rate_limit import GcraLimiter
-from toolyard.stores.single_process import NamedLocks
+from toolyard.stores.single_process import SingleProcessPorts
 
 
 @dataclass(slots=True)
-class _Conversation:
+class MemoryConversation:
+    """The log of a conversation, and who may append to it."""
+
     epoch: int = 0
     """Negative for a deleted conversation: it equals no owner's epoch, and the next claim counts on from it."""
-    replica: str = ""
     entries: list[Entry] = field(default_factory=list[Entry])
     """Entry n is at index n - 1, since `append` allows no gaps."""
     wake_at: float | None = None
-    deaths: int = 0
-    mail: int = 0
-    """The number of the last letter."""
-    letters: dict[str, tuple[Letter, bytes | None]] = field(default_factory=dict[str, tuple[Letter, bytes | None]])
-    """The letters by their keys, each with its outcome."""
-    letters_read: int = 0
-    """The number of the last letter that an owner has read."""
-    followers: set[str] = field(default_factory=set[str])
-
-    @property
-    def unanswered(self) -> list[Letter]:
-        return [letter for letter, outcome in self.letters.values() if outcome is None]
 
 
-class MemoryDatabase:
-    """What the replicas of a memory store share."""
+@dataclass(slots=True)
+class MemorySnapshot:
+    """The snapshot of one conversation."""
+
+    head: SnapshotHead | None = None
+    pieces: dict[str, bytes] = field(default_factory=dict[str, bytes])
+
+    def save(self, update: SnapshotUpdate) -> bool:
+        if not update.previous:
+            self.pieces.clear()
+        elif self.head is None or self.head.token != update.previous:
+            return False
+        for name in update.dropped:
+            self.pieces.pop(name, None)
+        self.pieces.update(update.pieces)
+        self.head = update.head
+        return True
+
+
+class MemoryData:
+    """What a memory store holds."""
 
     def __init__(self) -> None:
-        self.conversations: defaultdict[str, _Conversation] = defaultdict(_Conversation)
-        self.stores: dict[str, MemoryStore] = {}
-        """The replicas whose lease holds, by id."""
-        self.replica_numbers = count(1)
+        self.conversations: defaultdict[str, MemoryConversation] = defaultdict(MemoryConversation)
         self.blobs: dict[tuple[str, str], bytes] = {}
         self.figures: dict[tuple[str, str, float, float], bytes] = {}
         self.snapshots: defaultdict[str, MemorySnapshot] = defaultdict(MemorySnapshot)
@@ -83,48 +80,31 @@ class MemoryDatabase:
         self.keys: dict[str, Key] = {}
         self.tokens: dict[tuple[str, str], AccessToken] = {}
         self.records: dict[tuple[str, str], bytes] = {}
-        self.versions: defaultdict[str, int] = defaultdict(int)
         self.audit: list[AuditEntry] = []
-        self.limits = GcraLimiter()
-        self.locks = NamedLocks()
 
 
-class MemoryStore:
-    """A store for tests, demos and programs that need nothing to outlive the process.
+class MemoryStore(SingleProcessPorts):
+    """A store for tests, demos and programs that need nothing to outlive the process."""
 
-    Several stores of one MemoryDatabase are replicas of each other.
-    """
-
-    def __init__(self, database: MemoryDatabase | None = None) -> None:
-        self.is_shared = database is not None
-        self.clock_offset = 0.0
-        self._data = data = database or MemoryDatabase()
-        self.replica = f"memory-{next(data.replica_numbers)}"
-        data.stores[self.replica] = self
-        self.lock = data.locks.lock
-        self._on_message: Callable[[bytes], None] = lambda _: None
+    def __init__(self) -> None:
+        super().__init__()
+        self._data = MemoryData()
         self._closed = False
 
     def begin_append(self, append: Append) -> asyncio.Future[bool]:
         self._require_open()
-        row = self._require_epoch(append.conversation, append.epoch)
-        for seq, entry in enumerate(append.entries, len(row.entries) + 1):
+        conversation, entries = append.conversation, append.entries
+        row = self._require_epoch(conversation, append.epoch)
+        for seq, entry in enumerate(entries, len(row.entries) + 1):
             if entry.seq != seq:
-                raise Fenced(
-                    f"entry {entry.seq} of conversation {append.conversation!r} is out of order: {seq} comes next"
-                )
-        catalog_entries = select_catalog_entries(append.entries)
-        self._record_requests(append.conversation, catalog_entries)
-        row.entries.extend(append.entries)
-        for entry in catalog_entries:
-            self._project(append.conversation, entry)
+                raise Fenced(f"entry {entry.seq} of conversation {conversation!r} is out of order: {seq} comes next")
+        if catalog_entries := select_catalog_entries(entries):
+            self._record_requests(conversation, catalog_entries)
+            self._project(conversation, catalog_entries)
+        row.entries.extend(entries)
         row.wake_at = append.wake_at
-        if ends_run(append.entries):
-            row.deaths = 0
-        for answer in append.answers:
-            self._store_outcome(row, answer)
         done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        done.set_result(self.is_shared and append.release_at is not None and self._release(row, append.release_at))
+        done.set_result(False)
         return done
 
     async def append(self, append: Append) -> bool:
@@ -136,143 +116,20 @@ class MemoryStore:
         entries = row.entries if row else []
         return entries[after : after + limit] if limit else entries[after:]
 
-    def on_lost(self, handler: Callable[[Sequence[tuple[str, int]]], None]) -> None:
-        pass
-
-    def list_owned(self) -> Sequence[str]:
-        return [id for id, row in self._data.conversations.items() if row.replica == self.replica]
-
-    async def count_other_replicas(self) -> int:
-        self._require_open()
-        return len(self._data.stores.keys() - {self.replica})
-
-    async def ensure_lease(self) -> None:
-        self._require_open()
-
-    def lose_lease(self) -> None:
-        """Let the other replicas take over what this one owns, as if it had died or hung."""
-        self._data.stores.pop(self.replica, None)
-
-    async def claim(self, conversation: str) -> Claim | Owned:
+    async def claim(self, conversation: str) -> Claim:
         self._require_open()
         row = self._data.conversations[conversation]
-        if row.replica not in ("", self.replica):
-            if row.replica in self._data.stores:
-                return Owned(row.replica)
-            row.deaths += 1
         row.epoch = abs(row.epoch) + 1
-        row.replica = self.replica
-        return Claim(
-            conversation=conversation,
-            epoch=row.epoch,
-            last_seq=len(row.entries),
-            mail=row.mail,
-            has_mail=bool(row.unanswered),
-            deaths=row.deaths,
-            followers=tuple(sorted(row.followers - {self.replica})),
-        )
+        return Claim(conversation=conversation, epoch=row.epoch, last_seq=len(row.entries))
 
     async def claim_many(self, conversations: Sequence[str]) -> Sequence[Claim]:
-        claims = [await self.claim(conversation) for conversation in conversations]
-        return [claim for claim in claims if isinstance(claim, Claim)]
-
-    async def release(self, conversation: str, epoch: int, mail: int, wake_at: float | None) -> bool:
-        self._require_open()
-        try:
-            row = self._require_epoch(conversation, epoch)
-        except Fenced:
-            return True
-        if not self._release(row, mail):
-            return False
-        row.wake_at = wake_at if row.entries else None
-        return True
+        return [await self.claim(conversation) for conversation in conversations]
 
     async def find_due(self, now: float, limit: int) -> tuple[Sequence[str], float | None]:
         self._require_open()
-        owned = self._data.stores if self.is_shared else ()
-        open_ones = [
-            (conversation, row)
-            for conversation, row in self._data.conversations.items()
-            if row.wake_at is not None and row.replica not in owned
-        ]
-        due = [id for id, row in open_ones if (row.replica and self.is_shared) or (row.wake_at or 0.0) <= now]
-        later = (row.wake_at for _, row in open_ones if row.wake_at is not None and row.wake_at > now)
-        return due[:limit], min(later, default=None)
-
-    async def post(self, conversation: str, key: str, body: bytes) -> str:
-        self._require_open()
-        row = self._data.conversations.get(conversation)
-        if row is None or row.epoch <= 0:
-            raise NotFound(f"there is no conversation {conversation[:80]!r}")
-        if len(row.unanswered) >= MAX_LETTERS:
-            raise Unavailable("too many commands wait for this conversation's owner; come back in a moment")
-        row.mail += 1
-        row.wake_at = 0.0
-        row.letters[key] = Letter(number=row.mail, key=key, sender=self.replica, body=body), None
-        return row.replica if row.replica in self._data.stores else ""
-
-    async def read_mail(self, conversation: str, epoch: int) -> tuple[int, Sequence[Letter]]:
-        self._require_open()
-        row = self._require_epoch(conversation, epoch)
-        row.letters_read = row.mail
-        return row.mail, row.unanswered
-
-    async def answer(self, conversation: str, epoch: int, answer: LetterAnswer) -> None:
-        self._require_open()
-        self._store_outcome(self._require_epoch(conversation, epoch), answer)
-
-    async def read_outcome(self, conversation: str, key: str) -> bytes | None:
-        self._require_open()
-        _, outcome = self._data.conversations[conversation].letters.get(key, (None, None))
-        return outcome
-
-    async def withdraw(self, conversation: str, key: str) -> bytes | None:
-        self._require_open()
-        row = self._data.conversations[conversation]
-        letter, outcome = row.letters.get(key, (None, None))
-        if letter is not None and outcome is None:
-            if letter.number <= row.letters_read:
-                raise Unavailable("the owner of the conversation has read the command and has not answered yet")
-            del row.letters[key]
-        return outcome
-
-    async def find_mail(self) -> Sequence[str]:
-        self._require_open()
-        return [id for id, row in self._data.conversations.items() if row.replica == self.replica and row.unanswered]
-
-    def tell(self, replica: str, body: bytes) -> None:
-        if store := self._data.stores.get(replica):
-            asyncio.get_running_loop().call_soon(store.receive, body)
-
-    def receive(self, body: bytes) -> None:
-        """Handle a message of another replica."""
-        if not self._closed:
-            self._on_message(body)
-
-    def listen(self, handler: Callable[[bytes], None]) -> None:
-        self._on_message = handler
-
-    async def follow(self, conversation: str) -> LogHead | None:
-        self._require_open()
-        is_known = conversation in self._data.conversations
-        self._data.conversations[conversation].followers.add(self.replica)
-        return (await self.read_heads((conversation,)))[conversation] if is_known else None
-
-    async def unfollow(self, conversation: str) -> None:
-        if row := self._data.conversations.get(conversation):
-            row.followers.discard(self.replica)
-
-    async def read_heads(self, conversations: Sequence[str]) -> Mapping[str, LogHead]:
-        self._require_open()
-        rows = {id: self._data.conversations[id] for id in conversations if id in self._data.conversations}
-        return {
-            id: LogHead(
-                last_seq=len(row.entries),
-                epoch=row.epoch,
-                replica=row.replica if row.replica in self._data.stores else "",
-            )
-            for id, row in rows.items()
-        }
+        open_ones = [(row.wake_at, id) for id, row in self._data.conversations.items() if row.wake_at is not None]
+        due = [id for wake_at, id in open_ones if wake_at <= now]
+        return due[:limit], min((wake_at for wake_at, _ in open_ones if wake_at > now), default=None)
 
     async def put_blob(self, conversation: str, handle: str, body: bytes) -> None:
         self._require_open()
@@ -298,7 +155,8 @@ class MemoryStore:
 
     async def read_snapshot_pieces(self, conversation: str, names: Sequence[str]) -> Sequence[bytes]:
         self._require_open()
-        return self._data.snapshots[conversation].read_pieces(names)
+        pieces = self._data.snapshots[conversation].pieces
+        return [pieces[name] for name in names if name in pieces]
 
     async def add_figures(self, rows: Sequence[FigureRow]) -> None:
         self._require_open()
@@ -368,16 +226,14 @@ class MemoryStore:
     async def delete_conversation(self, conversation: str) -> Sequence[str]:
         self._require_open()
         data = self._data
-        replicas = set[str]()
         if row := data.conversations.get(conversation):
-            replicas = ({row.replica} | row.followers) - {"", self.replica}
-            data.conversations[conversation] = _Conversation(epoch=-abs(row.epoch), followers=row.followers)
+            data.conversations[conversation] = MemoryConversation(epoch=-abs(row.epoch))
         data.cards.pop(conversation, None)
         data.snapshots.pop(conversation, None)
         data.blobs = {key: body for key, body in data.blobs.items() if key[0] != conversation}
         data.traces = {key: trace for key, trace in data.traces.items() if key[0] != conversation}
         data.tokens = {key: token for key, token in data.tokens.items() if token.conversation != conversation}
-        return sorted(replicas)
+        return ()
 
     async def keys(self) -> Sequence[Key]:
         self._require_open()
@@ -386,11 +242,9 @@ class MemoryStore:
     async def save_key(self, key: Key) -> None:
         self._require_open()
         self._data.keys[key.name] = key
-        self._data.versions["key"] += 1
 
     async def revoke_key(self, name: str) -> bool:
         self._require_open()
-        self._data.versions["key"] += 1
         return self._data.keys.pop(name, None) is not None
 
     async def save_token(self, token: AccessToken) -> None:
@@ -432,21 +286,14 @@ class MemoryStore:
     async def set_record(self, kind: str, name: str, body: bytes) -> None:
         self._require_open()
         self._data.records[kind, name] = body
-        self._data.versions[kind] += 1
 
     async def add_records(self, kind: str, records: Mapping[str, bytes]) -> Mapping[str, bytes]:
         self._require_open()
-        self._data.versions[kind] += 1
         return {name: self._data.records.setdefault((kind, name), body) for name, body in records.items()}
 
     async def delete_record(self, kind: str, name: str) -> None:
         self._require_open()
         self._data.records.pop((kind, name), None)
-        self._data.versions[kind] += 1
-
-    async def read_versions(self) -> Mapping[str, int]:
-        self._require_open()
-        return dict(self._data.versions) if self.is_shared else {}
 
     async def append_audit(self, record: AuditRecord) -> AuditEntry:
         self._require_open()
@@ -469,23 +316,10 @@ class MemoryStore:
         self._data.audit = [*entries[len(removed) :], entry]
         return entry
 
-    async def take_allowance(self, key: str, per_minute: int, now: float) -> Allowance:
-        self._require_open()
-        return self._data.limits.take_allowance(key, per_minute, now)
-
-    async def return_allowance(self, key: str, per_minute: int) -> None:
-        self._require_open()
-        self._data.limits.return_allowance(key, per_minute)
-
     async def close(self) -> None:
-        if not self._closed and self.is_shared:
-            for row in self._data.conversations.values():
-                if row.replica == self.replica:
-                    row.replica = ""
         self._closed = True
-        self.lose_lease()
 
-    def _require_epoch(self, conversation: str, epoch: int) -> _Conversation:
+    def _require_epoch(self, conversation: str, epoch: int) -> MemoryConversation:
         """Return the row of a conversation that this epoch owns. Raises Fenced.
 
         An owner that lost its claim has an older epoch, and must not write after the new owner has read.
@@ -494,22 +328,7 @@ class MemoryStore:
         current = row.epoch if row else None
         if row is None or epoch != current or epoch < 0:
             raise Fenced(f"epoch {epoch} does not own conversation {conversation!r}: its epoch is {current}")
-        if row.replica != self.replica:
-            raise Fenced(f"this replica has released conversation {conversation!r}")
         return row
-
-    def _release(self, row: _Conversation, mail: int) -> bool:
-        if row.mail != mail:
-            return False
-        row.replica = ""
-        if not row.entries:  # nothing was written to it: it counts as deleted
-            row.epoch = -abs(row.epoch)
-        return True
-
-    def _store_outcome(self, row: _Conversation, answer: LetterAnswer) -> None:
-        for key, (letter, _) in row.letters.items():
-            if letter.number == answer.number:
-                row.letters[key] = letter, answer.outcome
 
     def _record_requests(self, conversation: str, entries: Sequence[Entry]) -> None:
         """Record the requests of entries that are about to be stored. Raises RequestRepeated before it records any."""
@@ -529,28 +348,29 @@ class MemoryStore:
                 at=request.counts_from(entry.at),
             )
 
-    def _project(self, conversation: str, entry: Entry) -> None:
+    def _project(self, conversation: str, entries: Sequence[Entry]) -> None:
         cards = self._data.cards
-        match entry.event:
-            case ConversationOpened(owner=owner, settings=settings):
-                cards[conversation] = ConversationCard(
-                    id=conversation,
-                    user=owner.user,
-                    tenant=owner.tenant,
-                    title=settings.title,
-                    description=settings.description,
-                    created_at=entry.at,
-                    updated_at=entry.at,
-                    unlisted=settings.unlisted,
-                )
-            case ConversationChanged(settings=settings) if card := cards.get(conversation):
-                cards[conversation] = replace(card, title=settings.title, description=settings.description)
-            case RunQueued() if entry.correlation_id:
-                self._data.traces.setdefault((conversation, entry.run), (entry.correlation_id, entry.at))
-            case _:
-                pass
+        for entry in entries:
+            match entry.event:
+                case ConversationOpened(owner=owner, settings=settings):
+                    cards[conversation] = ConversationCard(
+                        id=conversation,
+                        user=owner.user,
+                        tenant=owner.tenant,
+                        title=settings.title,
+                        description=settings.description,
+                        created_at=entry.at,
+                        updated_at=entry.at,
+                        unlisted=settings.unlisted,
+                    )
+                case ConversationChanged(settings=settings) if card := cards.get(conversation):
+                    cards[conversation] = replace(card, title=settings.title, description=settings.description)
+                case RunQueued() if entry.correlation_id:
+                    self._data.traces.setdefault((conversation, entry.run), (entry.correlation_id, entry.at))
+                case _:
+                    pass
         if card := cards.get(conversation):
-            cards[conversation] = replace(card, updated_at=entry.at)
+            cards[conversation] = replace(card, updated_at=entries[-1].at)
 
     def _matches(self, card: ConversationCard, query: CatalogQuery) -> bool:
         if card.unlisted and not query.unlisted:

@@ -1,4 +1,4 @@
-"""The ports that concern other replicas, for a store that one process uses: there are none."""
+"""What stores that one process uses have in common: no other replicas, and locks and rate limits in its memory."""
 
 import asyncio
 from collections import defaultdict
@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from uuid import uuid4
 
 from toolyard.core.errors import NotFound
-from toolyard.core.store import Letter, LetterAnswer, LogHead
+from toolyard.core.store import Allowance, CommandAnswer, ForwardedCommand, LogHead
+from toolyard.stores.rate_limit import GcraLimiter
 
 
 class NamedLocks:
@@ -32,15 +33,30 @@ class NamedLocks:
 
 
 class SingleProcessPorts:
-    """A replica without others: its lease always holds, and it posts no letters and gets none."""
+    """A replica without others: its lease always holds, and no commands are forwarded."""
 
     is_shared = False
     clock_offset = 0.0
 
     def __init__(self) -> None:
         self.replica = uuid4().hex
-        self._named_locks = NamedLocks()
-        self.lock = self._named_locks.lock
+        self.lock = NamedLocks().lock
+        self._limits = GcraLimiter()
+
+    def _require_open(self) -> None:
+        """Raise StoreDown if the store was closed."""
+        raise NotImplementedError
+
+    async def take_allowance(self, key: str, per_minute: int, now: float) -> Allowance:
+        self._require_open()
+        return self._limits.take_allowance(key, per_minute, now)
+
+    async def return_allowance(self, key: str, per_minute: int) -> None:
+        self._require_open()
+        self._limits.return_allowance(key, per_minute)
+
+    async def release(self, conversation: str, epoch: int, last_forwarded: int, wake_at: float | None) -> bool:
+        return True  # nobody else claims: the next claim of this process raises the epoch
 
     def on_lost(self, handler: Callable[[Sequence[tuple[str, int]]], None]) -> None:
         pass
@@ -54,13 +70,15 @@ class SingleProcessPorts:
     async def ensure_lease(self) -> None:
         pass
 
-    async def post(self, conversation: str, key: str, body: bytes) -> str:
-        raise NotFound("this store has one process, which owns every conversation: there is nobody to post a letter to")
+    async def forward_command(self, conversation: str, key: str, body: bytes) -> str:
+        raise NotFound(
+            "this store has one process, which owns every conversation: there is nobody to forward a command to"
+        )
 
-    async def read_mail(self, conversation: str, epoch: int) -> tuple[int, Sequence[Letter]]:
+    async def read_forwarded(self, conversation: str, epoch: int) -> tuple[int, Sequence[ForwardedCommand]]:
         return 0, ()
 
-    async def answer(self, conversation: str, epoch: int, answer: LetterAnswer) -> None:
+    async def answer_forwarded(self, conversation: str, epoch: int, answer: CommandAnswer) -> None:
         pass
 
     async def read_outcome(self, conversation: str, key: str) -> bytes | None:
@@ -69,7 +87,7 @@ class SingleProcessPorts:
     async def withdraw(self, conversation: str, key: str) -> bytes | None:
         return None
 
-    async def find_mail(self) -> Sequence[str]:
+    async def find_forwarded(self) -> Sequence[str]:
         return ()
 
     def tell(self, replica: str, body: bytes) -> None:

@@ -14,9 +14,9 @@ from toolyard.core.items import Call, Item, Result
 from toolyard.core.settings.options import Options
 from toolyard.core.tools.definition import Tool
 from toolyard.models.chat.model import Retry
+from toolyard.models.fallback import ConfiguredModel
 from toolyard.models.messages import Anthropic
 from toolyard.models.resolver import ModelSettings
-from toolyard.models.wrappers import ConfiguredModel
 from wire.local import NOW, CountingClock, SleepRecorder, events_of, failure_of, offer, open_model, request, user
 from wire.messages_streams import encode_search, encode_search_result
 from wire.strict import Reply

@@ -20,9 +20,9 @@ from toolyard.core.store import (
     Append,
     CatalogQuery,
     Claim,
+    CommandAnswer,
     FigureRow,
     Key,
-    LetterAnswer,
     SnapshotHead,
     SnapshotUpdate,
 )
@@ -194,9 +194,9 @@ async def use_everything(url: str) -> None:
     head = SnapshotHead(token="t", seq=1, body=b"")
     assert await store.save_snapshot("c", SnapshotUpdate(head=head, pieces=[("p", b"")]))
     await store.follow("c")
-    await store.post("c", "k", b"letter")
-    _, (letter,) = await store.read_mail("c", epoch)
-    await store.answer("c", epoch, LetterAnswer(number=letter.number, outcome=b""))
+    await store.forward_command("c", "k", b"command")
+    _, (forwarded,) = await store.read_forwarded("c", epoch)
+    await store.answer_forwarded("c", epoch, CommandAnswer(number=forwarded.number, outcome=b""))
     await store.unfollow("c")
     await store.drop_request("c", 0.0)
     await store.delete_conversation("c")

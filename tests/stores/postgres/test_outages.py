@@ -12,7 +12,7 @@ from postgres import PostgresServer, create_database, start_own_server
 from support import wait_until
 from toolyard.core.conversation.events import Entry, StopRequested
 from toolyard.core.errors import StoreDown
-from toolyard.core.store import Append, Claim, Owned
+from toolyard.core.store import Append, Claim, OwnedElsewhere
 from toolyard.stores.postgres import PostgresStore
 from toolyard.stores.postgres_settings import PostgresSettings
 
@@ -134,7 +134,12 @@ async def test_while_it_is_down_requests_fail_at_once_and_submitted_work_waits(
     loop = asyncio.get_running_loop()
     started_at = loop.time()
     for _ in range(100):
-        for awaitable in (store.read("c"), store.claim("d"), store.post("c", "k", b""), store.find_due(0.0, 1)):
+        for awaitable in (
+            store.read("c"),
+            store.claim("d"),
+            store.forward_command("c", "k", b""),
+            store.find_due(0.0, 1),
+        ):
             with pytest.raises(StoreDown) as raised:
                 await awaitable
             assert "127.0.0.1" not in raised.value.reason
@@ -166,11 +171,11 @@ async def test_after_an_outage_longer_than_the_lease_owners_keep_what_they_own(
     await asyncio.to_thread(server.start)
     await wait_until(lambda: not second.problem)
     assert (await second.find_due(9.0, 10))[0] == []
-    assert isinstance(await second.claim("c"), Owned)
+    assert isinstance(await second.claim("c"), OwnedElsewhere)
     await append_many(first, "c", epoch, [2])
     await wait_until(lambda: first.replica != old_id and not first.problem)
     await first.ensure_lease()
-    assert await second.claim("c") == Owned(first.replica)
+    assert await second.claim("c") == OwnedElsewhere(first.replica)
     await append_many(first, "c", epoch, [3])
     assert (lost, await read_seqs(second, "c")) == ([], [1, 2, 3])
 
@@ -191,7 +196,7 @@ async def test_a_lease_that_others_saw_end_keeps_what_nobody_took(
     await wait_until(lambda: first.replica != old_id)
     await wait_until(lambda: lost == [("taken", epochs["taken"])])
     await append_many(first, "kept", epochs["kept"], [1])
-    assert await second.claim("kept") == Owned(first.replica)
+    assert await second.claim("kept") == OwnedElsewhere(first.replica)
 
 
 @pytest.mark.parametrize("state", ["53100", "25006"])

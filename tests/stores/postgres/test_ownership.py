@@ -11,7 +11,7 @@ import pytest
 
 from toolyard.core.conversation.events import Entry, RunEnded, StopRequested
 from toolyard.core.errors import Unavailable
-from toolyard.core.store import Append, Claim, Owned
+from toolyard.core.store import Append, Claim, OwnedElsewhere
 from toolyard.stores.postgres import PostgresStore
 from toolyard.stores.postgres.claims import FIND_DUE, FIND_NEXT
 from toolyard.stores.postgres_settings import PostgresSettings
@@ -81,7 +81,7 @@ async def test_a_killed_process_of_this_machine_is_replaced_at_once(postgres_url
     assert child.stdout is not None
     replica = (await asyncio.to_thread(child.stdout.readline)).strip()
     try:
-        assert await store.claim("a") == Owned(replica)
+        assert await store.claim("a") == OwnedElsewhere(replica)
         assert (await store.find_due(9.0, 10))[0] == []
     finally:
         child.kill()
@@ -129,7 +129,7 @@ async def test_after_the_eighth_death_nobody_takes_it_up_by_itself(
     assert (await store.find_due(9.0, 10))[0] == []
     with pytest.raises(Unavailable, match="every process"):
         await store.claim("c")
-    await store.post("c", "k", b"x")
+    await store.forward_command("c", "k", b"x")
     assert (await store.find_due(9.0, 10))[0] == []
     assert list(await store.claim_many(["c"])) == []
     assert list(await store.delete_conversation("c")) == ["dead.1"]

@@ -8,7 +8,7 @@ from surfaces.api_client import Json
 from toolyard.core.conversation.cursor import Cursor
 from toolyard.core.conversation.events import Published
 from toolyard.core.conversation.run_view import RunView
-from toolyard.surfaces.ag_ui.encoder import Exchange, ExchangeEncoder
+from toolyard.surfaces.ag_ui.encoder import AgUiEncoder, StreamRequest
 
 Stream = list[Json]
 
@@ -26,10 +26,10 @@ def encode_exchanges(
     """Return the streams of a run: each ends when the run waits, and the next one begins there."""
     view, streams = RunView(run_id=run_id), list[Stream]()
     encoder, body = None, b""
-    exchange = Exchange(thread_id="t", run_id="r", is_current=is_current, state={"cart": []})
+    exchange = StreamRequest(thread_id="t", run_id="r", is_current=is_current, state={"cart": []})
     for item, cursor in items:
         if encoder is None:
-            encoder = ExchangeEncoder(view, exchange, cursor.seq - 1, cursor.seq)
+            encoder = AgUiEncoder(view, exchange, cursor.seq - 1, cursor.seq)
             body = encoder.opening()
         body += encoder.item(item, cursor)
         if encoder.over:

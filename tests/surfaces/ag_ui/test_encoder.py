@@ -36,7 +36,7 @@ from toolyard.core.conversation.state import fold
 from toolyard.core.errors import Unavailable
 from toolyard.core.items import Call, Item, ModelText, Problem, Reasoning
 from toolyard.core.settings.limits import Limits
-from toolyard.surfaces.ag_ui.encoder import Exchange, ExchangeEncoder
+from toolyard.surfaces.ag_ui.encoder import AgUiEncoder, StreamRequest
 from toolyard.surfaces.ag_ui.messages import build_messages, list_message_ids
 from toolyard.surfaces.http.sse import StreamEncoder
 from toolyard.surfaces.shared.run_encoder import RunEncoder
@@ -186,6 +186,6 @@ def measure_chunk_s(encoder: StreamEncoder) -> float:
 
 
 def test_a_chunk_costs_little_more_than_in_other_streams() -> None:
-    exchange = Exchange(thread_id="t", run_id="r", is_current=True)
-    cost_s = measure_chunk_s(ExchangeEncoder(RunView(run_id="run"), exchange, 0, 0))
+    exchange = StreamRequest(thread_id="t", run_id="r", is_current=True)
+    cost_s = measure_chunk_s(AgUiEncoder(RunView(run_id="run"), exchange, 0, 0))
     assert cost_s <= 1.3 * measure_chunk_s(RunEncoder(RunView(run_id="run"), RunNotices()))

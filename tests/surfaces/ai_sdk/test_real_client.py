@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from core.test_properties import Script as Happenings
 from core.test_properties import play, scripts
+from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
 from surfaces.ai_sdk.chats import VERSIONS, ChatClient, ChatProcess, ChatState, Json
 from surfaces.ai_sdk.generated_runs import encode_log
 from surfaces.api_client import build_yard
@@ -23,7 +24,6 @@ from toolyard import ToolLike, Yard, tool
 from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText, Result, UserMessage
 from toolyard.core.ports import Model, ModelRequest
-from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.testing import Script, Scripted, Turn, call, fail, say, together
 from toolyard.yard import LOCAL_CALLER
 
@@ -255,8 +255,8 @@ async def test_another_replica_resumes_the_run_and_takes_the_approval(process: C
     database = MemoryDatabase()
     model = PausingModel([call("order", item="milk"), say("It is ", "ordered.")], pauses_in=2)
     async with (
-        serve(process, model, [order], opened_store=MemoryStore(database)) as first,
-        serve(process, model, [order], opened_store=MemoryStore(database)) as second,
+        serve(process, model, [order], opened_store=SharedMemoryStore(database)) as first,
+        serve(process, model, [order], opened_store=SharedMemoryStore(database)) as second,
     ):
         chat, other = await first.open_chat(), await second.open_chat()
         asked = await chat.send("Order milk")

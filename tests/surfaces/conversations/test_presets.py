@@ -5,12 +5,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
 from surfaces.api_client import ApiClient, Json, build_key, build_yard, connect_api_client
 from toolyard import tool
 from toolyard.core.ports import ModelRequest
 from toolyard.engine.access.authentication import KEY_USES
 from toolyard.engine.access.presets import MAX_OWN_PRESETS, MAX_PRESET_BYTES, MAX_SHARED_PRESETS
-from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.testing import Turn, say
 
 KEYS = [
@@ -54,7 +54,7 @@ async def open_clients() -> AsyncGenerator[PresetClients]:
         return say("ok")
 
     database = MemoryDatabase()
-    wiring = {"tools": [stock, weigh], "keys": KEYS, "opened_store": MemoryStore(database)}
+    wiring = {"tools": [stock, weigh], "keys": KEYS, "opened_store": SharedMemoryStore(database)}
     async with build_yard(answer, **wiring) as yard, connect_api_client(yard) as http:
         yield PresetClients(http, requests, database)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 from msgspec.structs import replace
 
+from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
 from surfaces.api_client import ApiClient, Json, build_key, build_yard, connect_api_client
 from surfaces.http_server import connect_client
 from toolyard import Yard, tool
@@ -15,7 +16,6 @@ from toolyard.core.caller import Caller
 from toolyard.core.conversation.commands import AddMessage
 from toolyard.core.items import FilePart, Item, ModelText, Reasoning, SystemText, TextPart, UserMessage
 from toolyard.engine.access.shares import MAX_SHARES
-from toolyard.stores.memory import MemoryDatabase, MemoryStore
 from toolyard.testing import Turn, call, say
 
 KEYS = [build_key("ann"), build_key("bob"), build_key("oda", "operator"), build_key("eve", "operator", tenant="other")]
@@ -54,7 +54,7 @@ class Scene:
 async def open_scene(*more: Turn) -> AsyncGenerator[Scene]:
     database = MemoryDatabase()
     script = [call("stock", item="secret milk"), say("There are seven."), *more]
-    wiring = {"tools": [stock], "keys": KEYS, "opened_store": MemoryStore(database)}
+    wiring = {"tools": [stock], "keys": KEYS, "opened_store": SharedMemoryStore(database)}
     async with build_yard(script, **wiring) as yard, connect_api_client(yard) as http:
         ann, bob, oda, eve = (http.with_key(name) for name in ("ann", "bob", "oda", "eve"))
         scene = Scene(yard, database, ann, bob, oda, eve)

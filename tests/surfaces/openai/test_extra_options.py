@@ -9,8 +9,8 @@ from openai import BadRequestError
 from surfaces.api_client import Json
 from surfaces.openai.clients import HELLO, Served, add_to_groceries, join_content, serve_model, serve_script
 from toolyard.models.chat import OpenAIChat
+from toolyard.models.fallback import FallbackModel
 from toolyard.models.messages import Anthropic
-from toolyard.models.wrappers import FallbackModel
 from toolyard.testing import say
 from wire import strict_messages
 from wire.strict_chat import StrictChat, asks, says, says_with_logprobs

@@ -75,9 +75,9 @@ def _compute_target(state: State, run: RunState) -> _Target | None:
     history, settings = state.history, run.settings
     token_targets, min_saved = list[float](), 0.0
     if run.window and state.tokens > FULL_SHARE * run.window:
-        # A target for the history alone: prompt and tools (`surplus`) take their part of the window. A large prompt
+        # A target for the history alone: prompt and tools (`overhead_tokens`) take their part. A large prompt
         # must not take all of it, so the history keeps a minimum.
-        token_targets.append(max(TARGET_SHARE * run.window - state.surplus, (1 - FULL_SHARE) * run.window))
+        token_targets.append(max(TARGET_SHARE * run.window - state.overhead_tokens, (1 - FULL_SHARE) * run.window))
         min_saved = MIN_SAVED_SHARE * run.window
     if run.failure is not None and run.failure.error_type == TOO_LARGE:
         token_targets.append(TARGET_SHARE * history.tokens)
@@ -128,7 +128,7 @@ def _plan_dropped_turns(
     if not left_out or sum(map(estimate_tokens, left_out)) < target.min_saved:
         return None
     # The model must be able to read all that it summarises in one request.
-    fits = not run.window or sum(map(estimate_tokens, before_cut)) + state.surplus <= run.window
+    fits = not run.window or sum(map(estimate_tokens, before_cut)) + state.overhead_tokens <= run.window
     return Compact(
         through=before_cut[-1].id,
         kept_items=kept_items,

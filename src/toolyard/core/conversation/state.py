@@ -58,9 +58,9 @@ class State(Struct, frozen=True, gc=False, kw_only=True):
     history: History = History()
     """The items that the model is shown."""
     window: Window = Window()
-    counted: int = 0
-    """Tokens by the provider's last count: prompt, tools and the first `counted_items` items of the history."""
-    counted_items: int = 0
+    provider_tokens: int = 0
+    """Tokens by the provider's last count: prompt, tools and the first `provider_items` items of the history."""
+    provider_items: int = 0
     queue: tuple[QueuedRun, ...] = ()
     run: RunState | None = None
     turn: TurnState | None = None
@@ -71,7 +71,7 @@ class State(Struct, frozen=True, gc=False, kw_only=True):
     offered: dict[str, str] = {}
     unreviewed: tuple[str, ...] = ()
     """The servers whose descriptions the model was shown in the last turn, and which nobody vouches for."""
-    looked: int = 0
+    shown_items: int = 0
     """The length of the history when the last turn started: later items may need more tools."""
     remembered: frozenset[RememberedApproval] = frozenset()
     """What is approved for the whole conversation."""
@@ -101,14 +101,14 @@ class State(Struct, frozen=True, gc=False, kw_only=True):
         return set[str]().union(*(history.shared_ids(ids) for history in histories))
 
     @property
-    def surplus(self) -> int:
+    def overhead_tokens(self) -> int:
         """Return by how much the provider's count exceeds our estimate of the history: prompt, tools and our error."""
-        return self.counted - self.history.sum_first(self.counted_items)[0]
+        return self.provider_tokens - self.history.sum_first(self.provider_items)[0]
 
     @property
     def tokens(self) -> int:
         """Return the tokens of the next request: the provider's last count, and our estimate of what came since."""
-        return self.history.tokens + self.surplus
+        return self.history.tokens + self.overhead_tokens
 
     @property
     def is_idle(self) -> bool:
@@ -218,15 +218,23 @@ def _rewind(state: State, event: HistoryRewound, at: float) -> State:
 
 def _put_history(state: State, history: History, window: Window) -> State:
     """Replace the history. The tools are looked for anew, and of the provider's count only the surplus is kept."""
-    return replace(state, history=history, window=window, looked=0, counted=state.surplus, counted_items=0)
+    return replace(
+        state, history=history, window=window, shown_items=0, provider_tokens=state.overhead_tokens, provider_items=0
+    )
 
 
 def _compact(state: State, event: HistoryCompacted) -> State:
     history, window = apply_compaction(state.history, state.window, event)
     run = state.run and replace(state.run, usage=state.run.usage.plus(event.usage), failure=None)
-    looked = max(window.head, state.looked + len(history) - len(state.history))
+    shown_items = max(window.head, state.shown_items + len(history) - len(state.history))
     return replace(
-        state, history=history, window=window, run=run, looked=looked, counted=state.surplus, counted_items=0
+        state,
+        history=history,
+        window=window,
+        run=run,
+        shown_items=shown_items,
+        provider_tokens=state.overhead_tokens,
+        provider_items=0,
     )
 
 
@@ -300,7 +308,7 @@ def _apply_turn_event(state: State, event: TurnEvent) -> State:
                 offer=event.offer,
                 offered=event.apply_to(state.offered),
                 unreviewed=event.unreviewed,
-                looked=len(state.history),
+                shown_items=len(state.history),
             )
         case TurnEnded():
             return _end_turn(state, run, event)
@@ -333,11 +341,11 @@ def _end_turn(state: State, run: RunState, event: TurnEnded) -> State:
         failure=None,
     )
     history = state.history.plus(items)
-    counted, counted_items = state.counted, state.counted_items
+    provider_tokens, provider_items = state.provider_tokens, state.provider_items
     if event.usage.input_tokens and not any(isinstance(item, Result) for item in event.items):
         # A turn in which the provider ran tools counts several requests together: it tells nothing about the size of
         # one request.
-        counted, counted_items = event.usage.total, len(history)
+        provider_tokens, provider_items = event.usage.total, len(history)
     return replace(
         state,
         turn=None,
@@ -345,8 +353,8 @@ def _end_turn(state: State, run: RunState, event: TurnEnded) -> State:
         calls=calls,
         history=history,
         tool_turns=state.tool_turns + tool_turns,
-        counted=counted,
-        counted_items=counted_items,
+        provider_tokens=provider_tokens,
+        provider_items=provider_items,
     )
 
 

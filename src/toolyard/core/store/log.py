@@ -20,8 +20,8 @@ class FutureLike(Protocol):
     def add_done_callback(self, callback: Callable[["FutureLike"], object], /) -> None: ...
 
 
-class LetterAnswer(Struct, frozen=True, kw_only=True):
-    """The outcome of a letter: an encoded `CommandOutcome`."""
+class CommandAnswer(Struct, frozen=True, kw_only=True):
+    """The outcome of a forwarded command: an encoded `CommandOutcome`."""
 
     number: int
     outcome: bytes
@@ -36,10 +36,10 @@ class Append(Struct, frozen=True, kw_only=True, eq=False):
     """Numbered on from the last stored entry; without any only the other fields take effect."""
     wake_at: float | None = None
     """When the conversation must be driven again: 0 means now, None never."""
-    answers: Sequence[LetterAnswer] = ()
-    """The outcomes of letters that the entries come from."""
+    answers: Sequence[CommandAnswer] = ()
+    """The outcomes of the forwarded commands that the entries come from."""
     release_at: int | None = None
-    """Give up the ownership with this commit, unless a letter after this number was posted. None keeps it."""
+    """Give up the ownership with this commit, unless a command after this number was forwarded. None keeps it."""
 
 
 class Log(Protocol):

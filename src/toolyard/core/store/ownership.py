@@ -5,7 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from toolyard.core.store.log import LetterAnswer, LogHead
+from toolyard.core.store.log import CommandAnswer, LogHead
 
 
 class Claim(Struct, frozen=True, kw_only=True):
@@ -15,17 +15,17 @@ class Claim(Struct, frozen=True, kw_only=True):
     epoch: int
     last_seq: int = 0
     """The number of the last stored entry."""
-    mail: int = 0
-    """The number of the last letter that was posted."""
-    has_mail: bool = False
-    """Whether there are letters without an outcome."""
+    last_forwarded: int = 0
+    """The number of the last command that was forwarded."""
+    has_forwarded: bool = False
+    """Whether there are forwarded commands without an outcome."""
     deaths: int = 0
     """How many owners died with the run that is open now."""
     followers: tuple[str, ...] = ()
     """The other replicas whose readers follow the conversation."""
 
 
-class Owned(Struct, frozen=True):
+class OwnedElsewhere(Struct, frozen=True):
     """The answer to a claim while another replica owns the conversation and its lease holds."""
 
     replica: str
@@ -82,7 +82,7 @@ class Claims(Sharing, Protocol):
         """Return once the lease holds for long enough to start an effect. Raises StoreDown after a time limit."""
         ...
 
-    async def claim(self, conversation: str) -> Claim | Owned:
+    async def claim(self, conversation: str) -> Claim | OwnedElsewhere:
         """Become the owner under a new epoch, unless another replica owns the conversation and its lease holds.
 
         Raises StoreDown, or Unavailable for a conversation that several owners died with and that has to wait.
@@ -93,8 +93,8 @@ class Claims(Sharing, Protocol):
         """Claim those of the conversations that nobody owns, in one commit. Others are left out."""
         ...
 
-    async def release(self, conversation: str, epoch: int, mail: int, wake_at: float | None) -> bool:
-        """Give up the ownership, unless a letter after the number `mail` was posted. Return whether nobody owns it now.
+    async def release(self, conversation: str, epoch: int, last_forwarded: int, wake_at: float | None) -> bool:
+        """Give up the ownership, unless a command after `last_forwarded` came. Return whether nobody owns it now.
 
         `wake_at` is when a replica must drive it again, as in `Append`.
         """
@@ -109,54 +109,54 @@ class Claims(Sharing, Protocol):
         ...
 
 
-class Letter(Struct, frozen=True, kw_only=True):
-    """A command for the owner of a conversation, posted by another replica."""
+class ForwardedCommand(Struct, frozen=True, kw_only=True):
+    """A command for the owner of a conversation, forwarded by another replica."""
 
     number: int
-    """Letters of a conversation are numbered in the order in which they were posted."""
+    """The commands of a conversation are numbered in the order in which they were forwarded."""
     key: str
     sender: str
-    """The replica that posted it."""
+    """The replica that forwarded it."""
     body: bytes
 
 
-MAX_LETTERS = 256
-"""Letters of a conversation that may wait for an outcome."""
+MAX_FORWARDED = 256
+"""Forwarded commands of a conversation that may wait for an outcome."""
 
 
-class Mail(Protocol):
+class ForwardedCommands(Protocol):
     """Commands on their way to the owners of conversations, and their outcomes."""
 
-    async def post(self, conversation: str, key: str, body: bytes) -> str:
-        """Post a letter and let the conversation be driven at once. Return its owner, or an empty string.
+    async def forward_command(self, conversation: str, key: str, body: bytes) -> str:
+        """Forward a command and let its conversation be driven at once. Return its owner, or an empty string.
 
-        `key` is new for each letter. Raises NotFound, or Unavailable if too many letters wait.
+        `key` is new for each command. Raises NotFound, or Unavailable if too many commands wait.
         """
         ...
 
-    async def read_mail(self, conversation: str, epoch: int) -> tuple[int, Sequence[Letter]]:
-        """Return the number of the last letter that was posted, and the letters without an outcome, in order.
+    async def read_forwarded(self, conversation: str, epoch: int) -> tuple[int, Sequence[ForwardedCommand]]:
+        """Return the number of the last command that was forwarded, and the commands without an outcome, in order.
 
         From now on they cannot be withdrawn: this owner, or the next one, will answer them. Raises Fenced if the epoch
         is not current.
         """
         ...
 
-    async def answer(self, conversation: str, epoch: int, answer: LetterAnswer) -> None:
+    async def answer_forwarded(self, conversation: str, epoch: int, answer: CommandAnswer) -> None:
         """Store an outcome that comes without entries, if the epoch is current. Raises Fenced."""
         ...
 
     async def read_outcome(self, conversation: str, key: str) -> bytes | None: ...
 
     async def withdraw(self, conversation: str, key: str) -> bytes | None:
-        """Delete a letter that no owner has read and return None: it certainly had no effect.
+        """Delete a command that no owner has read and return None: it certainly had no effect.
 
         Return the outcome if it has one by now. Raises Unavailable if an owner has read it and not answered it yet.
         """
         ...
 
-    async def find_mail(self) -> Sequence[str]:
-        """Return conversations that this replica owns and that have letters without an outcome."""
+    async def find_forwarded(self) -> Sequence[str]:
+        """Return conversations that this replica owns and that have forwarded commands without an outcome."""
         ...
 
 

@@ -26,7 +26,7 @@ from toolyard.core.conversation.run_state import QueuedRun, RunState
 from toolyard.core.conversation.state import State, apply
 from toolyard.core.errors import Fenced, RequestRepeated, StoreDown, ToolyardError
 from toolyard.core.ports import Clock, Spawn
-from toolyard.core.store import Append, Claim, FutureLike, LetterAnswer, Log
+from toolyard.core.store import Append, Claim, CommandAnswer, FutureLike, Log
 from toolyard.engine.log.readers import Readers
 from toolyard.engine.log.relay import Relay
 
@@ -59,7 +59,7 @@ class Journal:
         size: StateSize = StateSize(),  # noqa: B008
     ) -> None:
         """`relay` and `on_settled_release` are for a shared store: the latter is called after a commit that was to
-        release the conversation, whether it did (`released`) or was kept from it by a letter.
+        release the conversation, whether it did (`released`) or was kept from it by a forwarded command.
         """
         self.claim = claim
         self.conversation = claim.conversation
@@ -67,13 +67,13 @@ class Journal:
         self.state = state
         self.memo: dict[str, object] = {} if memo is None else memo
         self.followers = set(claim.followers)
-        self.mail_seen = 0 if claim.has_mail else claim.mail
-        """The number of the last letter that was dealt with."""
+        self.forwarded_seen = 0 if claim.has_forwarded else claim.last_forwarded
+        """The number of the last forwarded command that was dealt with."""
         self.is_releasing = False
         self.released = False
         self._relay = relay
         self._on_settled_release = on_settled_release
-        self._answers: list[LetterAnswer] = []
+        self._answers: list[CommandAnswer] = []
         self._release_waiters: list[asyncio.Future[None]] = []
         # A partial of the log, not a method of this object: a reference cycle would hold the memory of an evicted
         # journal until the next garbage collection.
@@ -107,12 +107,12 @@ class Journal:
         run: str = "",
         correlation_id: str = "",
         request: RequestKey | None = None,
-        answer: LetterAnswer | None = None,
+        answer: CommandAnswer | None = None,
     ) -> None:
         """Apply the events to the state, all or none, and store them in one commit. Raises Refused.
 
         An event belongs to the current run; `run` and `correlation_id` are for events without one, such as RunQueued.
-        `request` is the key of the request that the events come from, `answer` the outcome of the letter.
+        `request` is the key of the request that the events come from, `answer` the outcome of the forwarded command.
         """
         if self.is_releasing:
             raise Fenced(f"conversation {self.conversation!r} is being released")
@@ -268,7 +268,7 @@ class Journal:
             entries=self._staged,
             wake_at=self.state.wake_at,
             answers=self._answers,
-            release_at=self.mail_seen if self.is_releasing else None,
+            release_at=self.forwarded_seen if self.is_releasing else None,
         )
 
     def _finish_flush(self, batch: Sequence[Entry], *, released: bool) -> None:
@@ -292,7 +292,7 @@ class Journal:
         return True
 
     def settle_release(self, *, released: bool) -> None:
-        """Record the outcome of a release: the conversation has no owner now, or a letter has kept it."""
+        """Record the outcome of a release: the conversation has no owner now, or a forwarded command has kept it."""
         self.is_releasing, self.released = released, released
         self._end_release_waits()
         if self._on_settled_release:

@@ -27,14 +27,14 @@ class LiveEvents(Struct, frozen=True, tag="live"):
     events: tuple[Fleeting, ...]
 
 
-class MailArrived(Struct, frozen=True, tag="mail"):
-    """A letter was posted for a conversation that the receiver owns."""
+class CommandForwarded(Struct, frozen=True, tag="mail"):
+    """A command was forwarded for a conversation that the receiver owns."""
 
     conversation: str
 
 
-class LetterAnswered(Struct, frozen=True, tag="answered"):
-    """A letter of the receiver has its outcome."""
+class CommandAnswered(Struct, frozen=True, tag="answered"):
+    """A command that the receiver forwarded has its outcome."""
 
     key: str
 
@@ -45,7 +45,7 @@ class DeletionNotice(Struct, frozen=True, tag="deleted"):
     conversation: str
 
 
-Message = LogGrew | FollowerJoined | LiveEvents | MailArrived | LetterAnswered | DeletionNotice
+Message = LogGrew | FollowerJoined | LiveEvents | CommandForwarded | CommandAnswered | DeletionNotice
 
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)

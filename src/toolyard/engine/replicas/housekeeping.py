@@ -7,7 +7,7 @@ from toolyard.core.conversation.state import State
 from toolyard.core.errors import NotFound, StoreDown
 from toolyard.core.store import Store
 from toolyard.engine.dependencies import Deps
-from toolyard.engine.replicas.ownership import Owner
+from toolyard.engine.replicas.ownership import Driver
 from toolyard.observability.auditor import Auditor
 
 DROP_EVERY_S = 600.0
@@ -20,10 +20,10 @@ _log = logging.getLogger("toolyard.owner")
 class Housekeeping:
     """Drops expired records from the store, from time to time."""
 
-    def __init__(self, deps: Deps, store: Store, owner: Owner, auditor: Auditor) -> None:
+    def __init__(self, deps: Deps, store: Store, driver: Driver, auditor: Auditor) -> None:
         self._deps = deps
         self._store = store
-        self._owner = owner
+        self._driver = driver
         self._auditor = auditor
         self._next_drop_at = 0.0
 
@@ -51,7 +51,7 @@ class Housekeeping:
         Return whether they were dropped. One that cannot be read is logged and stays.
         """
         try:
-            state = await self._owner.views.read_state(conversation)
+            state = await self._driver.views.read_state(conversation)
         except StoreDown as error:
             _log.error("conversation %s could not be read: %s", conversation, error)
             state = State()
@@ -59,6 +59,6 @@ class Housekeeping:
             return False
         if state.settings.ephemeral and state.last_request_at < before:
             # Before its requests are dropped: after a crash in between this is done again.
-            await self._owner.delete(conversation, NotFound("the conversation was not kept"))
+            await self._driver.delete(conversation, NotFound("the conversation was not kept"))
         await self._store.drop_request(conversation, before)
         return True

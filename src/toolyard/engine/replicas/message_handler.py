@@ -9,19 +9,19 @@ import msgspec
 from toolyard.core.errors import NotFound, ToolyardError
 from toolyard.core.store import Store
 from toolyard.engine.log.replica_messages import (
+    CommandAnswered,
+    CommandForwarded,
     DeletionNotice,
     FollowerJoined,
-    LetterAnswered,
     LiveEvents,
     LogGrew,
-    MailArrived,
     Message,
     decode_message,
 )
 from toolyard.engine.replicas.command_delivery import CommandDelivery
-from toolyard.engine.replicas.ownership import Owner
+from toolyard.engine.replicas.ownership import Driver
 
-MAIL_CHECK_S = 1.0
+FORWARDED_CHECK_S = 1.0
 CHECKS_PER_HEADS = 2
 """The ends of the followed logs are compared every second time."""
 
@@ -31,9 +31,9 @@ _log = logging.getLogger("toolyard.replicas")
 class Replicas:
     """Carries out the messages of other replicas, and checks for what they were about every second."""
 
-    def __init__(self, store: Store, owner: Owner, delivery: CommandDelivery) -> None:
+    def __init__(self, store: Store, driver: Driver, delivery: CommandDelivery) -> None:
         self._store = store
-        self._owner = owner
+        self._driver = driver
         self._delivery = delivery
         self._checking = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
@@ -63,18 +63,18 @@ class Replicas:
             case LogGrew() | LiveEvents():
                 self._tell_tail(message)
             case FollowerJoined(conversation, replica):
-                self._owner.add_follower(conversation, replica)
-            case MailArrived(conversation):
-                self._delivery.read_mail_soon(conversation)
-            case LetterAnswered(key):
+                self._driver.add_follower(conversation, replica)
+            case CommandForwarded(conversation):
+                self._delivery.read_forwarded_soon(conversation)
+            case CommandAnswered(key):
                 self._delivery.note_answer(key)
             case DeletionNotice(conversation):
-                self._owner.spawn(self._owner.forget(conversation, NotFound("the conversation was deleted")))
+                self._driver.spawn(self._driver.forget(conversation, NotFound("the conversation was deleted")))
             case _:
                 assert_never(message)
 
     def _tell_tail(self, message: LogGrew | LiveEvents) -> None:
-        if (tail := self._owner.views.tails.get(message.conversation)) is None:
+        if (tail := self._driver.views.tails.get(message.conversation)) is None:
             return
         if isinstance(message, LogGrew):
             tail.wake()
@@ -85,25 +85,25 @@ class Replicas:
         number = 0
         while True:
             try:
-                async with asyncio.timeout(MAIL_CHECK_S):
+                async with asyncio.timeout(FORWARDED_CHECK_S):
                     await self._checking.wait()
             except TimeoutError:
                 pass
             self._checking.clear()
             number += 1
             try:
-                await self._check_mail()
+                await self._check_forwarded()
                 if number % CHECKS_PER_HEADS == 0:
                     await self._compare_heads()
             except ToolyardError as error:
                 _log.debug("the other replicas could not be heard: %s", error)
 
-    async def _check_mail(self) -> None:
-        for conversation in await self._store.find_mail():
-            self._delivery.read_mail_soon(conversation)
+    async def _check_forwarded(self) -> None:
+        for conversation in await self._store.find_forwarded():
+            self._delivery.read_forwarded_soon(conversation)
 
     async def _compare_heads(self) -> None:
-        tails = dict(self._owner.views.tails)
+        tails = dict(self._driver.views.tails)
         if tails:
             heads = await self._store.read_heads(list(tails))
             for conversation, tail in tails.items():

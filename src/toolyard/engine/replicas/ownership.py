@@ -13,7 +13,7 @@ from functools import partial
 
 from toolyard.core.conversation.plan import Rest, plan
 from toolyard.core.errors import Fenced, NotFound, StoreDown, ToolyardError, Unavailable
-from toolyard.core.store import MAX_DEATHS, Claim, Owned, Store
+from toolyard.core.store import MAX_DEATHS, Claim, OwnedElsewhere, Store
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.log.journal import Journal, Observe
 from toolyard.engine.log.relay import Relay
@@ -38,7 +38,7 @@ STOPPING = "the server is about to stop; come back in a moment, with the last ev
 _log = logging.getLogger("toolyard.owner")
 
 
-class Owner:
+class Driver:
     """Claims, drives, wakes and evicts conversations: one journal and at most one driver task for each."""
 
     def __init__(self, deps: Deps, store: Store, tasks: asyncio.TaskGroup, observe: Observe) -> None:
@@ -47,8 +47,8 @@ class Owner:
         self._tasks = tasks
         self._observe = observe
         self._relay = Relay(store) if store.is_shared else None
-        self.on_mail: Callable[[str], None] = lambda _: None
-        """Called with a conversation of this process that letters wait for."""
+        self.on_forwarded: Callable[[str], None] = lambda _: None
+        """Called with a conversation of this process that forwarded commands wait for."""
         self.on_due: Callable[[], None] = lambda: None
         """Called when a conversation came to rest that is due at some time."""
         self.on_broken: Callable[[str], None] = lambda _: None
@@ -82,10 +82,10 @@ class Owner:
     def is_opening(self, conversation: str) -> bool:
         return conversation in self._opening
 
-    async def open_journal(self, conversation: str) -> Journal | Owned:
+    async def open_journal(self, conversation: str) -> Journal | OwnedElsewhere:
         """Return the journal of a conversation, claiming the conversation if this process has no working journal of it.
 
-        Return Owned if another replica owns it. Raises StoreDown, or Unavailable while the server is stopping.
+        Return OwnedElsewhere if another replica owns it. Raises StoreDown, or Unavailable while the server is stopping.
         """
         while True:
             # Concurrent requests share one claim: a second one would raise the epoch again and fence the journal that
@@ -106,7 +106,7 @@ class Owner:
             # Claim first, then read: the new epoch fences the previous owner, so that no entry can be added to the log
             # after it was read.
             claim = await self._store.claim(conversation)
-            return claim if isinstance(claim, Owned) else await self._open_claimed(claim)
+            return claim if isinstance(claim, OwnedElsewhere) else await self._open_claimed(claim)
 
     async def _still_owns(self, journal: Journal) -> bool:
         """Return whether a journal is still that of its conversation, as far as the lease tells.
@@ -148,10 +148,10 @@ class Owner:
             raise
 
     async def _give_back(self, claim: Claim, wake_at: float | None) -> None:
-        """Release a conversation with its letters: the replica that claims it next answers them."""
-        mail = claim.mail
-        while not await self._store.release(claim.conversation, claim.epoch, mail, wake_at):
-            mail, _ = await self._store.read_mail(claim.conversation, claim.epoch)
+        """Release a conversation with its forwarded commands: the replica that claims it next answers them."""
+        last = claim.last_forwarded
+        while not await self._store.release(claim.conversation, claim.epoch, last, wake_at):
+            last, _ = await self._store.read_forwarded(claim.conversation, claim.epoch)
             wake_at = 0.0
 
     async def _load_journal(self, claim: Claim) -> Journal:
@@ -175,13 +175,13 @@ class Owner:
         self.views.move_readers(claim.conversation)
         if claim.deaths >= MAX_DEATHS and journal.state.run is not None:
             journal.emit(*build_abandonment(journal.state, claim.deaths, self._deps.clock.now()))
-        if claim.has_mail:
-            self.on_mail(claim.conversation)
+        if claim.has_forwarded:
+            self.on_forwarded(claim.conversation)
         return journal
 
     def _on_settled_release(self, journal: Journal) -> None:
         if not journal.released:
-            self.on_mail(journal.conversation)
+            self.on_forwarded(journal.conversation)
         elif self._journals.get(journal.conversation) is journal:
             self._drop(journal.conversation)
             self.views.put(journal)
@@ -213,7 +213,7 @@ class Owner:
 
     async def _release(self, journal: Journal, wake_at: float | None) -> None:
         try:
-            released = await self._store.release(journal.conversation, journal.epoch, journal.mail_seen, wake_at)
+            released = await self._store.release(journal.conversation, journal.epoch, journal.forwarded_seen, wake_at)
         except ToolyardError as error:
             journal.fail(error)
             return
@@ -316,7 +316,7 @@ class Owner:
             await journal.wait_committed()
             if journal.begin_release(while_open=True):
                 await self._release(journal, now + LEFT_RETRY_S * random.uniform(0.5, 1.5))
-            if not journal.released:  # a letter came, which is being read
+            if not journal.released:  # a command was forwarded, which is being read
                 await self._deps.sleep(LEFT_RETRY_S / 10)
 
     def _lacks_tools(self, journal: Journal) -> bool:

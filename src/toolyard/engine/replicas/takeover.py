@@ -10,7 +10,7 @@ from toolyard.core.store import Store
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.log.journal import Journal
 from toolyard.engine.replicas.housekeeping import Housekeeping
-from toolyard.engine.replicas.ownership import Owner
+from toolyard.engine.replicas.ownership import Driver
 
 MAX_SLEEP_S = 3600.0
 SHARED_SLEEP_S = 1.0
@@ -25,20 +25,20 @@ _log = logging.getLogger("toolyard.owner")
 
 
 class Takeover:
-    """Finds the conversations that are due, and lets their owner in this process drive them."""
+    """Finds the conversations that are due, and lets the driver of this process drive them."""
 
-    def __init__(self, deps: Deps, store: Store, owner: Owner, housekeeping: Housekeeping) -> None:
+    def __init__(self, deps: Deps, store: Store, driver: Driver, housekeeping: Housekeeping) -> None:
         self._deps = deps
         self._store = store
-        self._owner = owner
+        self._driver = driver
         self._housekeeping = housekeeping
         self._alarm = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
         self._is_store_down = False
         self._orphans: set[str] = set()
         """Conversations that this replica owned without a journal when it last looked."""
-        owner.on_due = self._alarm.set
-        owner.on_broken = self._retry_later
+        driver.on_due = self._alarm.set
+        driver.on_broken = self._retry_later
 
     def start(self, tasks: asyncio.TaskGroup) -> None:
         self._watching = tasks.create_task(self._watch())
@@ -55,7 +55,7 @@ class Takeover:
 
     def _retry(self, conversation: str) -> None:
         if self._store.is_shared and not self._deps.draining:
-            self._owner.spawn(self._resume(conversation))
+            self._driver.spawn(self._resume(conversation))
         self._alarm.set()
 
     async def _watch(self) -> None:
@@ -102,7 +102,7 @@ class Takeover:
             due, next_at = await self._store.find_due(now, MAX_CLAIMED)
             # After a late heartbeat our own work may be among that of the dead: a claim would fence its journal.
             claimed = await self._resume_many(
-                [id for id in due if not self._owner.is_opening(id) and self._owner.find_journal(id) is None]
+                [id for id in due if not self._driver.is_opening(id) and self._driver.find_journal(id) is None]
             )
             if not claimed or len(due) < MAX_CLAIMED:
                 return sleep_s if next_at is None else min(sleep_s, max(0.0, next_at - now))
@@ -113,13 +113,13 @@ class Takeover:
         That is a wait that was over before it could be released, and a conversation whose journal is gone: it broke, or
         the client that it was claimed for left meanwhile.
         """
-        owner = self._owner
-        for journal in owner:
-            wake_at = None if owner.is_driving(journal.conversation) else journal.state.wake_at
-            if wake_at is not None and wake_at <= now and owner.find_journal(journal.conversation) is journal:
-                owner.wake(journal)
+        driver = self._driver
+        for journal in driver:
+            wake_at = None if driver.is_driving(journal.conversation) else journal.state.wake_at
+            if wake_at is not None and wake_at <= now and driver.find_journal(journal.conversation) is journal:
+                driver.wake(journal)
         owned = self._store.list_owned()
-        orphans = {id for id in owned if not owner.is_opening(id) and owner.find_journal(id) is None}
+        orphans = {id for id in owned if not driver.is_opening(id) and driver.find_journal(id) is None}
         for conversation in orphans & self._orphans:  # those of the last time are not about to be opened
             await self._resume(conversation)
         self._orphans = orphans
@@ -128,22 +128,22 @@ class Takeover:
         """Claim those of the conversations that nobody owns and drive them. Return how many were claimed."""
         if not conversations:
             return 0
-        opened = await self._owner.open_many(conversations)
+        opened = await self._driver.open_many(conversations)
         for conversation, journal in opened.items():
             if isinstance(journal, Journal):
-                self._owner.wake(journal)
+                self._driver.wake(journal)
             else:
                 _log_failure(conversation, journal)
         return len(opened)
 
     async def _resume(self, conversation: str) -> None:
         try:
-            journal = await self._owner.open_journal(conversation)
+            journal = await self._driver.open_journal(conversation)
         except Exception as error:
             _log_failure(conversation, error)
         else:
             if isinstance(journal, Journal):
-                self._owner.wake(journal)
+                self._driver.wake(journal)
 
 
 def _log_failure(conversation: str, error: BaseException) -> None:

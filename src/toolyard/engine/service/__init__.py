@@ -25,7 +25,7 @@ from toolyard.engine.log.journal import Observe
 from toolyard.engine.replicas.command_delivery import CommandDelivery
 from toolyard.engine.replicas.housekeeping import Housekeeping
 from toolyard.engine.replicas.message_handler import Replicas
-from toolyard.engine.replicas.ownership import STOPPING, Owner
+from toolyard.engine.replicas.ownership import STOPPING, Driver
 from toolyard.engine.replicas.readiness import StoreProbe
 from toolyard.engine.replicas.requests import Requests
 from toolyard.engine.replicas.takeover import Takeover
@@ -60,19 +60,19 @@ class Service:
         self.metrics = Metrics(lambda tool: deps.registry.find(tool) is not None)
         self._figures = FigureRecorder(store, deps.clock.now, tasks.create_task, self._find_conversation_owner)
         observe = Observers(RunLog().observe, self.metrics.observe, self._figures.observe, *observers).observe
-        self._owner = Owner(deps, store, tasks, observe)
-        housekeeping = Housekeeping(deps, store, self._owner, self.auditor)
-        self._takeover = Takeover(deps, store, self._owner, housekeeping)
+        self._driver = Driver(deps, store, tasks, observe)
+        housekeeping = Housekeeping(deps, store, self._driver, self.auditor)
+        self._takeover = Takeover(deps, store, self._driver, housekeeping)
         self._probe = StoreProbe(store, tasks)
         self._requests = Requests(store, deps.clock)
-        self._delivery = CommandDelivery(deps, store, self._owner, self._requests)
-        self._replicas = Replicas(store, self._owner, self._delivery)
+        self._delivery = CommandDelivery(deps, store, self._driver, self._requests)
+        self._replicas = Replicas(store, self._driver, self._delivery)
         self._tasks = tasks
         self.conversations = Conversations(
-            deps, store, self._owner, self._requests, self._delivery, self.auditor, self.refused_attempts
+            deps, store, self._driver, self._requests, self._delivery, self.auditor, self.refused_attempts
         )
-        self.runs = Runs(deps, store, self._owner, self.conversations)
-        self.tools = Tools(deps, self._owner, mcp_proxy)
+        self.runs = Runs(deps, store, self._driver, self.conversations)
+        self.tools = Tools(deps, self._driver, mcp_proxy)
         self.models = Models(deps)
 
     async def start(self) -> None:
@@ -129,13 +129,13 @@ class Service:
 
     async def measure_load(self) -> Load:
         """Return the current load. Waiting runs are counted in the store: most of them are in no process's memory."""
-        states = [journal.state for journal in self._owner]
+        states = [journal.state for journal in self._driver]
         counts = await self._store.count_open(self._deps.clock.now())
         return Load(
             running=sum(state.run is not None and state.run.suspended_at is None for state in states),
             waiting=counts.waiting,
             queued=sum(len(state.queue) for state in states),
-            open_streams=sum(journal.readers.attached for journal in self._owner) + self._owner.views.open_streams,
+            open_streams=sum(journal.readers.attached for journal in self._driver) + self._driver.views.open_streams,
         )
 
     @property
@@ -152,12 +152,12 @@ class Service:
         """Start nothing new, give running work `grace_s` to end, then cancel it. The next process resumes such work."""
         self._deps.leaving = True
         self._takeover.stop()
-        await self._owner.close(grace_s)
+        await self._driver.close(grace_s)
         await self._figures.close()
         await self.failed_sign_ins.close()
         await self.refused_attempts.close()
         self._replicas.close()
 
     def _find_conversation_owner(self, conversation: str) -> Caller | None:
-        journal = self._owner.find_journal(conversation)
+        journal = self._driver.find_journal(conversation)
         return journal.state.owner if journal is not None else None

@@ -39,7 +39,7 @@ from toolyard.engine.access.refused_attempts import RefusedAttempts
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.log.readers import Reader
 from toolyard.engine.replicas.command_delivery import CommandDelivery
-from toolyard.engine.replicas.ownership import STOPPING, Owner
+from toolyard.engine.replicas.ownership import STOPPING, Driver
 from toolyard.engine.replicas.requests import Requests
 from toolyard.engine.tools.large_results import build_original_handle
 from toolyard.observability.auditor import Auditor
@@ -57,7 +57,7 @@ class Conversations:
         self,
         deps: Deps,
         store: Store,
-        owner: Owner,
+        driver: Driver,
         requests: Requests,
         delivery: CommandDelivery,
         auditor: Auditor,
@@ -65,7 +65,7 @@ class Conversations:
     ) -> None:
         self._deps = deps
         self._store = store
-        self._owner = owner
+        self._driver = driver
         self._requests = requests
         self._delivery = delivery
         self._auditor = auditor
@@ -73,7 +73,7 @@ class Conversations:
 
     async def view(self, conversation: str) -> State:
         """Return the state of a conversation without claiming it; an empty state if it does not exist."""
-        return await self._owner.views.read_state(conversation)
+        return await self._driver.views.read_state(conversation)
 
     async def follow(
         self, conversation: str, after: Cursor | None = None, *, include_argument_deltas: bool = True
@@ -84,7 +84,7 @@ class Conversations:
         """
         if self._deps.draining:
             raise Unavailable(STOPPING)
-        return await self._owner.views.follow(conversation, after, include_argument_deltas=include_argument_deltas)
+        return await self._driver.views.follow(conversation, after, include_argument_deltas=include_argument_deltas)
 
     async def read_entries(self, conversation: str, *, after: int = 0, until: int = 0) -> Sequence[Entry]:
         """Return the stored entries after number `after` and up to `until`, or up to the last."""
@@ -172,7 +172,7 @@ class Conversations:
         """Delete a conversation and stop what runs in it. Its log is not read, so that a damaged one can be deleted."""
         await self.require(conversation, command.by)
         async with self._auditor.record("conversation.delete", conversation, by=command.by):
-            await self._owner.delete(conversation, NotFound("the conversation was deleted"))
+            await self._driver.delete(conversation, NotFound("the conversation was deleted"))
 
     async def find_request(self, request: RequestKey | None) -> RequestRecord | None:
         """Return the record of a request that took effect before, if it has a key. Raises Invalid for another body."""

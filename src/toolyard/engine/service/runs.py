@@ -35,7 +35,7 @@ from toolyard.core.tools.web_search_rule import SearchMode
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.log.readers import Reader
 from toolyard.engine.loop.command_checks import plan_search
-from toolyard.engine.replicas.ownership import STOPPING, Owner
+from toolyard.engine.replicas.ownership import STOPPING, Driver
 from toolyard.engine.replicas.requests import build_restart
 from toolyard.engine.service.conversations import Conversations
 
@@ -52,10 +52,10 @@ class StartedRun(Struct, frozen=True, kw_only=True, eq=False):
 class Runs:
     """Starts runs, follows earlier ones, and takes the results of applications."""
 
-    def __init__(self, deps: Deps, store: Store, owner: Owner, conversations: Conversations) -> None:
+    def __init__(self, deps: Deps, store: Store, driver: Driver, conversations: Conversations) -> None:
         self._deps = deps
         self._store = store
-        self._owner = owner
+        self._driver = driver
         self._conversations = conversations
 
     def build_start(
@@ -118,17 +118,17 @@ class Runs:
             return await self.repeat(record, command.correlation_id, include_argument_deltas=include_argument_deltas)
         # Claim before following: a reader that follows without a claim would have to move to the journal at once. If
         # another replica owns the conversation, its log is followed.
-        await self._owner.open_journal(conversation)
+        await self._driver.open_journal(conversation)
         reader = await self._conversations.follow(conversation, include_argument_deltas=include_argument_deltas)
         try:
             record = await self._conversations.submit_once(conversation, command)
         except BaseException:
             reader.detach()
-            self._owner.release_unused(conversation)
+            self._driver.release_unused(conversation)
             raise
         if record is not None:
             reader.detach()
-            self._owner.release_unused(conversation)
+            self._driver.release_unused(conversation)
             return await self.follow_request(record, include_argument_deltas=include_argument_deltas)
         return StartedRun(conversation=conversation, run_id=command.run_id, reader=reader)
 

@@ -13,16 +13,16 @@ from toolyard.core.tools.definition import Tool
 from toolyard.engine.access.explanation import AccessExplanation
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.loop.starting_tools import wait_for_tools
-from toolyard.engine.replicas.ownership import Owner
+from toolyard.engine.replicas.ownership import Driver
 from toolyard.engine.tools.tool_health import ToolAudit, audit_tools
 
 
 class Tools:
     """The server's tools as a caller sees them."""
 
-    def __init__(self, deps: Deps, owner: Owner, mcp_proxy: McpProxy) -> None:
+    def __init__(self, deps: Deps, driver: Driver, mcp_proxy: McpProxy) -> None:
         self._deps = deps
-        self._owner = owner
+        self._driver = driver
         self._mcp_proxy = mcp_proxy
 
     def list_usable(
@@ -85,7 +85,7 @@ class Tools:
 
     def find_only_call(self, server: str) -> str:
         """Return the id of the call that runs on an MCP server now; empty if none or several run there."""
-        running = [(call, journal.state) for journal in self._owner for call in journal.state.calls_in("running")]
+        running = [(call, journal.state) for journal in self._driver for call in journal.state.calls_in("running")]
         call_ids = [
             call.call.id
             for call, state in running

@@ -12,7 +12,7 @@ from toolyard.core.ports import CallerTools, CallerToolsVenue, ToolHooks, Venue
 from toolyard.core.tools.definition import Tool
 
 MAX_TABLES = 512
-Availability = Literal["always", "cut", "many"]
+Availability = Literal["always", "with_handles", "with_many_tools"]
 """When a built-in tool is offered: `cut` if a result was truncated, `many` if there are too many tools to show."""
 
 

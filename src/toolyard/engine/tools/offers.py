@@ -191,7 +191,7 @@ class Offers:
             self._indexed = basis
 
     def _is_offered(self, entry: RegisteredTool, state: State, *, many: bool = False) -> bool:
-        available = {"always": True, "cut": state.has_handles, "many": many}
+        available = {"always": True, "with_handles": state.has_handles, "with_many_tools": many}
         if not available[entry.on_demand]:
             return False
         return self._policy.judge(self.build_policy_request(entry.tool, state, None)).decision != "deny"

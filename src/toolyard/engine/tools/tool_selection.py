@@ -124,4 +124,4 @@ def _is_find_result(item: Item) -> TypeGuard[Result]:
 
 
 def _list_new_items(state: State) -> Sequence[Item]:
-    return state.history.items_from(state.looked)
+    return state.history.items_from(state.shown_items)

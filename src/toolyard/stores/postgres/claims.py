@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from asyncpg import Record
 
 from toolyard.core.errors import StoreDown, Unavailable
-from toolyard.core.store import MAX_DEATHS, SUSPECT_DEATHS, Claim, Owned
+from toolyard.core.store import MAX_DEATHS, SUSPECT_DEATHS, Claim, OwnedElsewhere
 from toolyard.stores.postgres.connections import finish_anyway
 from toolyard.stores.postgres.lease import IS_LIVE, LEASE_HOLDS, LeasedPorts
 
@@ -19,8 +19,8 @@ _MAY_TAKE_SUSPECT = f"""{_MAY_RETRY}
         AND {IS_LIVE.format(replica="o.replica")}
     )"""
 _DIED = "c.replica NOT IN ('', $4)"
-# `has_mail` is also true if a letter was posted while this statement waited for the row: the letters are read as of its
-# start, the row as of now.
+# `has_forwarded` is also true if a command was forwarded while this statement waited for the row: the commands are read
+# as of its start, the row as of now.
 #
 # The first epoch of a row is the time in milliseconds: a conversation that was deleted, forgotten by `maintenance` and
 # opened anew, or copied from another store, never has an epoch that an earlier owner had.
@@ -100,11 +100,11 @@ class PostgresClaims(LeasedPorts):
     def list_owned(self) -> Sequence[str]:
         return list(self._lease.owned)
 
-    async def claim(self, conversation: str) -> Claim | Owned:
+    async def claim(self, conversation: str) -> Claim | OwnedElsewhere:
         """Claim a conversation. A caller that is cancelled meanwhile does not stop it: `list_owned` names it then."""
         return await finish_anyway(self._claim(conversation))
 
-    async def _claim(self, conversation: str) -> Claim | Owned:
+    async def _claim(self, conversation: str) -> Claim | OwnedElsewhere:
         self._database.require_up(to_write=True)
         for _ in range(2):
             replica = self.replica
@@ -130,8 +130,8 @@ class PostgresClaims(LeasedPorts):
             claims += await self._take(rows, replica)
         return claims
 
-    async def release(self, conversation: str, epoch: int, mail: int, wake_at: float | None) -> bool:
-        if await self._database.fetch(_RELEASE, conversation, epoch, mail, wake_at):
+    async def release(self, conversation: str, epoch: int, last_forwarded: int, wake_at: float | None) -> bool:
+        if await self._database.fetch(_RELEASE, conversation, epoch, last_forwarded, wake_at):
             self._lease.owned.pop(conversation, None)
             return True
         # Under another epoch it is not ours to release any more.
@@ -149,12 +149,12 @@ class PostgresClaims(LeasedPorts):
                 conversation=id,
                 epoch=epoch,
                 last_seq=last_seq,
-                mail=mail,
-                has_mail=has_mail,
+                last_forwarded=last_forwarded,
+                has_forwarded=has_forwarded,
                 deaths=deaths,
                 followers=tuple(followers),
             )
-            for id, epoch, last_seq, mail, has_mail, deaths, followers in rows
+            for id, epoch, last_seq, last_forwarded, has_forwarded, deaths, followers in rows
         ]
         for claim in claims:
             self._lease.owned[claim.conversation] = claim.epoch
@@ -163,7 +163,7 @@ class PostgresClaims(LeasedPorts):
                 await self._lease.adopt(claim.conversation, claim.epoch, replica)
         return claims
 
-    async def _find_owner(self, conversation: str) -> Owned | None:
+    async def _find_owner(self, conversation: str) -> OwnedElsewhere | None:
         """Return the owner that a claim failed for; None if it should be tried again. Raises StoreDown, Unavailable."""
         row = await self._database.fetch_row(_FIND_OWNER, conversation, *self._grace, self.replica)
         if row is None:
@@ -173,7 +173,7 @@ class PostgresClaims(LeasedPorts):
             await self._lease.refresh()
             return None
         if owner and is_live:
-            return Owned(owner)
+            return OwnedElsewhere(owner)
         if owner and deaths >= MAX_DEATHS:
             raise Unavailable("every process that took up this conversation died: delete it, or look into its log")
         if owner and deaths >= SUSPECT_DEATHS - 1:

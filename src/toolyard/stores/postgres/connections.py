@@ -17,7 +17,7 @@ import asyncpg
 from asyncpg import Connection, Record
 
 from toolyard.core.errors import Invalid, Misconfigured, StoreDown, ToolyardError
-from toolyard.stores.errors import build_closed_error
+from toolyard.stores.entries import build_closed_error
 from toolyard.stores.postgres_settings import PostgresSettings, describe_address
 
 _T = TypeVar("_T")

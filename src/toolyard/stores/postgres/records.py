@@ -1,28 +1,20 @@
-"""Keys, small records with version numbers, locks by name, and rate limits."""
+"""Small records with version numbers, locks by name, and figures."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from hashlib import sha256
-from math import floor
 
-import msgspec
-
-from toolyard.core.store import Allowance, Key
+from toolyard.core.store import FigureRow
+from toolyard.core.store.figures import merge_steps
 from toolyard.stores.postgres.connections import DATABASE_ERRORS, Database
 from toolyard.stores.postgres.lease import Lease, LeasedPorts
-from toolyard.stores.rate_limit import MINUTE_TICKS, TICKS_PER_S, build_allowance
 from toolyard.stores.single_process import NamedLocks
 
 MAX_LOCK_WAIT_S = 60
 # The number of a kind changes in the transaction that changes its records.
-_BUMP = """INSERT INTO versions (kind, number) VALUES ({kind}, 1)
+BUMP_VERSION = """INSERT INTO versions (kind, number) VALUES ({kind}, 1)
 ON CONFLICT (kind) DO UPDATE SET number = versions.number + 1"""
-_KEYS = "SELECT body FROM keys ORDER BY name"
-_BUMP_KEYS = _BUMP.format(kind="'key'")
-_BUMP_RECORDS = _BUMP.format(kind="$1")
-_SAVE_KEY = f"""WITH bump AS ({_BUMP_KEYS})
-INSERT INTO keys (name, body) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET body = excluded.body"""
-_REVOKE_KEY = f"WITH bump AS ({_BUMP_KEYS}) DELETE FROM keys WHERE name = $1 RETURNING 1"
+_BUMP_RECORDS = BUMP_VERSION.format(kind="$1")
 _READ_RECORD = "SELECT body FROM records WHERE kind = $1 AND name = $2"
 _LIST_RECORDS = "SELECT name, body FROM records WHERE kind = $1 ORDER BY position"
 _SET_RECORD = f"""WITH bump AS ({_BUMP_RECORDS})
@@ -34,32 +26,28 @@ _ADD_RECORDS = f"""WITH bump AS ({_BUMP_RECORDS})
 INSERT INTO records (kind, name, body) SELECT $1, name, body FROM unnest($2::text[], $3::bytea[]) AS added (name, body)
 ORDER BY name COLLATE "C" ON CONFLICT (kind, name) DO UPDATE SET body = records.body RETURNING name, body"""
 _DELETE_RECORD = f"WITH bump AS ({_BUMP_RECORDS}) DELETE FROM records WHERE kind = $1 AND name = $2"
-# GCRA: `free_at` is when the allowance is full again, in ticks times `per_minute`. In this unit a request costs a
-# minute of ticks, always an integer. `used` never exceeds the allowance, also after a clock was set back.
-_USED = "least(greatest(r.free_at - ($3::bigint)::numeric * $2, 0), ($2 * $4)::numeric)"
-_TAKE = f"""INSERT INTO rates AS r (key, per_minute, free_at)
-VALUES ($1, $2::bigint, ($3::bigint)::numeric * $2 + $4::bigint)
-ON CONFLICT (key, per_minute) DO UPDATE SET free_at = ($3::bigint)::numeric * $2 + {_USED} + $4
-WHERE {_USED} + $4 <= ($2 * $4)::numeric
-RETURNING r.free_at - ($3::bigint)::numeric * $2"""
-_RETURN = "UPDATE rates SET free_at = free_at - $3::bigint WHERE key = $1 AND per_minute = $2::bigint"
-_READ_RATE = f"SELECT {_USED} + $4::bigint FROM rates r WHERE key = $1 AND per_minute = $2::bigint"
-_key_decoder = msgspec.json.Decoder(Key)
+_LIST_KINDS = "SELECT DISTINCT kind FROM records ORDER BY kind"
+# Each replica has figures of its own, so that none waits for another one.
+MAX_FIGURE_ROWS = 500
+"""Rows that are written in one transaction."""
+_FIGURE_KEYS = "unnest($1::bytea[], $2::bytea[], $3::float8[], $4::float8[])"
+_GET_FIGURES = f"""SELECT body FROM {_FIGURE_KEYS} WITH ORDINALITY AS row (tenant, owner, step_s, at, position)
+LEFT JOIN figures f ON f.tenant = row.tenant AND f.owner = row.owner AND f.step_s = row.step_s AND f.at = row.at
+AND f.replica = $5 ORDER BY position"""
+_PUT_FIGURES = """INSERT INTO figures (tenant, owner, step_s, at, replica, body)
+SELECT tenant, owner, step_s, at, $5, body
+FROM unnest($1::bytea[], $2::bytea[], $3::float8[], $4::float8[], $6::bytea[]) AS row (tenant, owner, step_s, at, body)
+ON CONFLICT (tenant, owner, step_s, at, replica) DO UPDATE SET body = excluded.body"""
+_READ_FIGURES = "SELECT at, body FROM figures WHERE tenant = $1 AND owner = $2 AND step_s = $3 AND at >= $4"
+_DROP_FIGURES = "DELETE FROM figures WHERE step_s = $1 AND at < $2"
+_LIST_FIGURES = """SELECT tenant, owner, step_s, at, body FROM figures ORDER BY tenant, owner, step_s, at, replica
+LIMIT $1 OFFSET $2"""
 
 
 class PostgresRecords(LeasedPorts):
     def __init__(self, database: Database, lease: Lease) -> None:
         super().__init__(database, lease)
         self._named_locks = NamedLocks()
-
-    async def keys(self) -> Sequence[Key]:
-        return [_key_decoder.decode(body) for (body,) in await self._database.fetch(_KEYS)]
-
-    async def save_key(self, key: Key) -> None:
-        await self._database.fetch(_SAVE_KEY, key.name, msgspec.json.encode(key))
-
-    async def revoke_key(self, name: str) -> bool:
-        return bool(await self._database.fetch(_REVOKE_KEY, name))
 
     async def read_record(self, kind: str, name: str) -> bytes | None:
         row = await self._database.fetch_row(_READ_RECORD, kind, name)
@@ -80,6 +68,9 @@ class PostgresRecords(LeasedPorts):
 
     async def read_versions(self) -> Mapping[str, int]:
         return {kind: number for kind, number in await self._database.fetch("SELECT kind, number FROM versions")}
+
+    async def list_record_kinds(self) -> Sequence[str]:
+        return [kind for (kind,) in await self._database.fetch(_LIST_KINDS)]
 
     @asynccontextmanager
     async def lock(self, kind: str, name: str) -> AsyncGenerator[None]:
@@ -111,19 +102,32 @@ class PostgresRecords(LeasedPorts):
             await connection.execute("SELECT pg_advisory_xact_lock($1)", number, timeout=MAX_LOCK_WAIT_S + 2)
             held.push_async_exit(stack.pop_all())
 
-    async def take_allowance(self, key: str, per_minute: int, now: float) -> Allowance:
-        if per_minute < 1:
-            raise ValueError(f"per_minute must be at least 1, not {per_minute}")
-        values = key.encode(), per_minute, floor(now * TICKS_PER_S), MINUTE_TICKS
-        while True:
-            # A refusal is explained by a second statement: the first one is refused by the row as it is now, but reads
-            # it as it was at its start, before other replicas changed it. Only a row that was tidied away in between
-            # explains none, and the next attempt is granted.
-            if row := await self._database.fetch_row(_TAKE, *values):
-                return build_allowance(int(row[0]) - per_minute * MINUTE_TICKS, per_minute)
-            row = await self._database.fetch_row(_READ_RATE, *values)
-            if row and (excess := int(row[0]) - per_minute * MINUTE_TICKS) > 0:
-                return build_allowance(excess, per_minute)
+    async def add_figures(self, rows: Sequence[FigureRow]) -> None:
+        for start in range(0, len(rows), MAX_FIGURE_ROWS):
+            await self._add_some_figures(rows[start : start + MAX_FIGURE_ROWS])
 
-    async def return_allowance(self, key: str, per_minute: int) -> None:
-        await self._database.fetch(_RETURN, key.encode(), per_minute, MINUTE_TICKS)
+    async def _add_some_figures(self, rows: Sequence[FigureRow]) -> None:
+        keys = [
+            [row.tenant.encode() for row in rows],
+            [row.user.encode() for row in rows],
+            [row.step_s for row in rows],
+            [row.at for row in rows],
+        ]
+        replica = self._lease.id
+        async with self._database.transaction() as connection:
+            stored = await connection.fetch(_GET_FIGURES, *keys, replica)
+            bodies = [merge_steps(body, row.body) for (body,), row in zip(stored, rows, strict=True)]
+            await connection.execute(_PUT_FIGURES, *keys, replica, bodies)
+
+    async def read_figures(self, tenant: str, user: str, step_s: float, since: float) -> Sequence[tuple[float, bytes]]:
+        rows = await self._database.fetch(_READ_FIGURES, tenant.encode(), user.encode(), step_s, since)
+        return [(at, body) for at, body in rows]
+
+    async def drop_figures(self, step_s: float, before: float) -> None:
+        await self._database.fetch(_DROP_FIGURES, step_s, before)
+
+    async def list_figures(self, offset: int, limit: int) -> Sequence[FigureRow]:
+        return [
+            FigureRow(tenant=tenant.decode(), user=user.decode(), step_s=step_s, at=at, body=body)
+            for tenant, user, step_s, at, body in await self._database.fetch(_LIST_FIGURES, limit, offset)
+        ]

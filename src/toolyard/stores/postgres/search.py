@@ -17,9 +17,8 @@ from msgspec.structs import replace
 from toolyard.core.conversation.events import Entry, MessageRemoved
 from toolyard.core.errors import ToolyardError, Unavailable
 from toolyard.core.store import CatalogQuery, ConversationCard
-from toolyard.stores.batches import decode_batch, decode_readable_batch
-from toolyard.stores.entries import contains_text, fold_case
-from toolyard.stores.postgres.cards import CARD_COLUMNS, build_page_query, read_card
+from toolyard.stores.entries import contains_text, decode_batch, decode_readable_batch, fold_case
+from toolyard.stores.postgres.catalog import CARD_COLUMNS, build_page_query, read_card, read_page
 from toolyard.stores.postgres.connections import Database, transpose_rows
 from toolyard.stores.postgres.lease import LeasedPorts
 from toolyard.stores.search_terms import (
@@ -92,12 +91,15 @@ _log = logging.getLogger("toolyard.search")
 
 
 class PostgresSearch(LeasedPorts):
-    async def search(self, query: CatalogQuery) -> Sequence[ConversationCard]:
+    async def cards(self, query: CatalogQuery) -> Sequence[ConversationCard]:
+        return await self._search(query) if query.text else await read_page(self._database, query)
+
+    async def _search(self, query: CatalogQuery) -> Sequence[ConversationCard]:
         """Return a page of the cards that contain the query's text. Raises Unavailable after a time limit."""
         matches: list[ConversationCard] = []
         try:
             async with asyncio.timeout(MAX_SEARCH_S):
-                async for cards in _search(self._database, query):
+                async for cards in _search_in_steps(self._database, query):
                     matches += cards
                     if len(matches) >= query.limit:
                         break
@@ -189,7 +191,7 @@ async def _index(connection: Connection, cards: Sequence[Record]) -> None:
     await connection.execute(_ADVANCE, list(seqs), list(seqs.values()), unindexed)
 
 
-async def _search(database: Database, query: CatalogQuery) -> AsyncGenerator[list[ConversationCard]]:
+async def _search_in_steps(database: Database, query: CatalogQuery) -> AsyncGenerator[list[ConversationCard]]:
     """Yield the cards that contain the query's text, in order, a part in each step.
 
     A text that many conversations have is found by comparing the newest ones, any other one by the index.

@@ -14,18 +14,16 @@ from asyncpg import Connection
 
 from toolyard.core.errors import Fenced, ToolyardError
 from toolyard.core.store import Append
-from toolyard.stores.batches import encode_batch
-from toolyard.stores.entries import ends_run
-from toolyard.stores.errors import build_closed_error, build_repeated_error
-from toolyard.stores.postgres.connections import DATABASE_ERRORS, LOCK_TIMEOUT_S, Database, get_sqlstate, is_outage
-from toolyard.stores.postgres.lease import MAX_BACKOFF_S, MIN_BACKOFF_S
-from toolyard.stores.postgres.projection import (
+from toolyard.stores.entries import build_closed_error, build_repeated_error, encode_batch, ends_run
+from toolyard.stores.postgres.catalog import (
     PROJECTION,
     REQUEST_CONSTRAINT,
     Projection,
     build_projection_parameters,
     project_entries,
 )
+from toolyard.stores.postgres.connections import DATABASE_ERRORS, LOCK_TIMEOUT_S, Database, get_sqlstate, is_outage
+from toolyard.stores.postgres.lease import MAX_BACKOFF_S, MIN_BACKOFF_S
 
 MAX_GROUP_JOBS = 256
 MAX_GROUP_BYTES = 8 * 1024 * 1024
@@ -52,7 +50,7 @@ _FENCE = """WITH job AS (
     WHERE c.epoch = job.epoch AND c.epoch > 0 AND c.replica <> '' AND (job.count = 0 OR c.last_seq + 1 = job.first)
     ORDER BY c.id FOR NO KEY UPDATE OF c
 )"""
-# A letter that the owner has not seen yet keeps it from releasing the conversation, and keeps the conversation due.
+# A command that the owner has not seen yet keeps it from releasing the conversation, and keeps the conversation due.
 _ADVANCE = f"""{_FENCE}, advanced AS (
     UPDATE conversations c SET
         last_seq = c.last_seq + job.count,

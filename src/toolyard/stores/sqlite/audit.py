@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, AuditRecord, seal_record, seal_trim
+from toolyard.stores.sqlite.connections import SqlitePorts
 
 _COLUMNS = ", ".join(AuditEntry.__struct_fields__)
 _LAST = f"SELECT {_COLUMNS} FROM audit ORDER BY number DESC LIMIT 1"
@@ -18,14 +19,41 @@ WHERE number < coalesce((SELECT min(number) FROM oldest WHERE at >= :before), :e
 MAX_NUMBER = 2**63 - 1
 
 
-def append_audit(connection: sqlite3.Connection, record: AuditRecord) -> AuditEntry:
+class SqliteAudit(SqlitePorts):
+    async def append_audit(self, record: AuditRecord) -> AuditEntry:
+        return await self._database.write(lambda connection: _append(connection, record))
+
+    async def read_audit(self, query: AuditQuery) -> Sequence[AuditEntry]:
+        # Conditions only for what is asked, so that each query can use an index.
+        statement = _READ.format(
+            columns=_COLUMNS,
+            beyond=">" if query.oldest_first else "<",
+            order="ASC" if query.oldest_first else "DESC",
+            tenant="AND tenant = :tenant" if query.tenant is not None else "",
+            actor="AND actor = :actor" if query.actor else "",
+            action="AND action = :action" if query.action else "",
+            outcome="AND outcome = :outcome" if query.outcome else "",
+        )
+        values = {name: getattr(query, name) for name in AuditQuery.__struct_fields__}
+        values["cursor"] = query.cursor or (-MAX_NUMBER if query.oldest_first else MAX_NUMBER)
+        rows = await self._database.read(lambda connection: connection.execute(statement, values).fetchall())
+        return [_build_entry(row) for row in rows]
+
+    async def trim_audit(self, record: AuditRecord, before: float, limit: int) -> AuditEntry | None:
+        return await self._database.write(lambda connection: _trim(connection, record, before, limit))
+
+    async def copy_audit(self, entries: Sequence[AuditEntry]) -> None:
+        await self._database.write(lambda connection: _insert(connection, entries))
+
+
+def _append(connection: sqlite3.Connection, record: AuditRecord) -> AuditEntry:
     row = connection.execute(_LAST).fetchone()
     entry = seal_record(record, _build_entry(row) if row else None)
-    copy_audit(connection, (entry,))
+    _insert(connection, (entry,))
     return entry
 
 
-def trim_audit(connection: sqlite3.Connection, record: AuditRecord, before: float, limit: int) -> AuditEntry | None:
+def _trim(connection: sqlite3.Connection, record: AuditRecord, before: float, limit: int) -> AuditEntry | None:
     values = {"limit": limit, "before": before, "end": MAX_NUMBER}
     row = connection.execute(_LAST_TRIMMED, values).fetchone()
     if row is None:
@@ -34,30 +62,14 @@ def trim_audit(connection: sqlite3.Connection, record: AuditRecord, before: floa
     (count,) = connection.execute("SELECT count(*) FROM audit WHERE number <= ?", (last_removed.number,)).fetchone()
     entry = seal_trim(record, last, last_removed, count)
     # The entry comes first: a trigger refuses to delete what no entry accounts for.
-    copy_audit(connection, (entry,))
+    _insert(connection, (entry,))
     connection.execute("DELETE FROM audit WHERE number <= ?", (last_removed.number,))
     return entry
 
 
-def copy_audit(connection: sqlite3.Connection, entries: Sequence[AuditEntry]) -> None:
+def _insert(connection: sqlite3.Connection, entries: Sequence[AuditEntry]) -> None:
     rows = [{name: getattr(entry, name) for name in AuditEntry.__struct_fields__} for entry in entries]
     connection.executemany(_INSERT, rows)
-
-
-def read_audit(connection: sqlite3.Connection, query: AuditQuery) -> list[AuditEntry]:
-    # Conditions only for what is asked, so that each query can use an index.
-    statement = _READ.format(
-        columns=_COLUMNS,
-        beyond=">" if query.oldest_first else "<",
-        order="ASC" if query.oldest_first else "DESC",
-        tenant="AND tenant = :tenant" if query.tenant is not None else "",
-        actor="AND actor = :actor" if query.actor else "",
-        action="AND action = :action" if query.action else "",
-        outcome="AND outcome = :outcome" if query.outcome else "",
-    )
-    values = {name: getattr(query, name) for name in AuditQuery.__struct_fields__}
-    values["cursor"] = query.cursor or (-MAX_NUMBER if query.oldest_first else MAX_NUMBER)
-    return [_build_entry(row) for row in connection.execute(statement, values).fetchall()]
 
 
 def _build_entry(row: Sequence[object]) -> AuditEntry:

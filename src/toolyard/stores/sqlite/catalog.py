@@ -1,17 +1,15 @@
 """The catalog of the SQLite store: writes it together with the entries, and queries it."""
 
 import sqlite3
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from unicodedata import category
 
 from toolyard.core.conversation.events import REQUEST_KEY_S, ConversationChanged, ConversationOpened, Entry, RunQueued
 from toolyard.core.store import CatalogQuery, ConversationCard, OpenCounts, RequestRecord
-from toolyard.stores.batches import decode_batch
-from toolyard.stores.entries import is_mentioned, is_titled
-from toolyard.stores.errors import build_repeated_error
-from toolyard.stores.sqlite.access_tokens import FORGET_TOKENS
-from toolyard.stores.sqlite.snapshots import FORGET_SNAPSHOTS
+from toolyard.stores.entries import build_repeated_error, decode_batch, is_mentioned, is_titled
+from toolyard.stores.sqlite.access import FORGET_TOKENS
+from toolyard.stores.sqlite.connections import SqlitePorts
 
 MAX_PATTERN = 40
 _OPEN = """INSERT OR REPLACE INTO cards
@@ -30,15 +28,14 @@ _DROP_REQUEST = "DELETE FROM requests WHERE conversation = ? AND at < ?"
 _FIND_REQUEST = """SELECT body, conversation, seq, run, at FROM requests WHERE key >= ?1 AND key < ?1 || 'g'
 ORDER BY key DESC LIMIT 1"""
 CARD_COLUMNS = "cards.conversation, user, tenant, title, description, created_at, cards.updated_at, unlisted"
-CardRow = tuple[str, str, str, str, str, float, float, int]
 _CARD = f"SELECT {CARD_COLUMNS} FROM cards WHERE conversation = ?"
 _SCAN = """SELECT conversation, updated_at FROM cards WHERE tenant = :tenant {user} AND unlisted = {unlisted} {after}
 ORDER BY updated_at DESC, conversation DESC LIMIT :limit"""
 _NEWEST_FIRST = "ORDER BY cards.updated_at DESC, cards.conversation DESC"
 _LIST_OPEN = f"""SELECT {CARD_COLUMNS} FROM conversations CROSS JOIN cards ON id = conversation
-WHERE wake_at IS NOT NULL AND tenant = :tenant AND (:user = '' OR user = :user)
-ORDER BY cards.updated_at DESC, id DESC LIMIT :limit"""
-_COUNT_OPEN = """SELECT count(*) FILTER (WHERE wake_at <= :now), count(*) FILTER (WHERE wake_at > :now)
+WHERE wake_at IS NOT NULL AND tenant = ?1 AND (?2 = '' OR user = ?2)
+ORDER BY cards.updated_at DESC, id DESC LIMIT ?3"""
+_COUNT_OPEN = """SELECT count(*) FILTER (WHERE wake_at <= ?1), count(*) FILTER (WHERE wake_at > ?1)
 FROM conversations WHERE wake_at IS NOT NULL"""
 _SAYS = "CAST(entries AS TEXT) LIKE :pattern ESCAPE '\\'"
 _BATCHES = f"SELECT entries FROM batches WHERE conversation = :id AND {_SAYS}"
@@ -53,9 +50,46 @@ _FORGET = (
     "DELETE FROM cards WHERE conversation = ?",
     "DELETE FROM traces WHERE conversation = ?",
     "UPDATE search_texts SET conversation = '' WHERE conversation = ?",
-    *FORGET_SNAPSHOTS,
+    "DELETE FROM snapshots WHERE conversation = ?",
+    "DELETE FROM snapshot_pieces WHERE conversation = ?",
     FORGET_TOKENS,
 )
+
+
+class SqliteCatalog(SqlitePorts):
+    """The queries of the catalog, but for `cards`, which `search` has."""
+
+    async def card(self, conversation: str) -> ConversationCard | None:
+        row = await self._database.fetch_row(_CARD, conversation)
+        return read_card(row) if row else None
+
+    async def list_open(self, tenant: str, user: str, limit: int) -> Sequence[ConversationCard]:
+        return [read_card(row) for row in await self._database.fetch(_LIST_OPEN, tenant, user, limit)]
+
+    async def count_open(self, now: float) -> OpenCounts:
+        ((running, waiting),) = await self._database.fetch(_COUNT_OPEN, now)
+        return OpenCounts(running=running, waiting=waiting)
+
+    async def find_runs(self, correlation_id: str) -> Sequence[tuple[str, str]]:
+        return [(conversation, run) for conversation, run in await self._database.fetch(_FIND_RUNS, correlation_id)]
+
+    async def find_request(self, key: str) -> RequestRecord | None:
+        row = await self._database.fetch_row(_FIND_REQUEST, key)
+        return RequestRecord(**dict(zip(RequestRecord.__struct_fields__, row, strict=True))) if row else None
+
+    async def list_expired_requests(self, before: float, limit: int) -> Sequence[str]:
+        return [conversation for (conversation,) in await self._database.fetch(_LIST_EXPIRED_REQUESTS, before, limit)]
+
+    async def drop_request(self, conversation: str, before: float) -> None:
+        await self._database.execute(_DROP_REQUEST, conversation, before)
+
+    async def delete_conversation(self, conversation: str) -> Sequence[str]:
+        def work(connection: sqlite3.Connection) -> None:
+            for statement in _FORGET:
+                connection.execute(statement, (conversation,))
+
+        await self._database.write(work)
+        return ()
 
 
 def project(connection: sqlite3.Connection, conversation: str, entry: Entry) -> None:
@@ -85,48 +119,11 @@ def touch_card(connection: sqlite3.Connection, conversation: str, updated_at: fl
         connection.execute(_TOUCH, (updated_at, conversation))
 
 
-def find_request(connection: sqlite3.Connection, key: str) -> RequestRecord | None:
-    row = connection.execute(_FIND_REQUEST, (key,)).fetchone()
-    return RequestRecord(**dict(zip(RequestRecord.__struct_fields__, row, strict=True))) if row else None
-
-
-def list_expired_requests(connection: sqlite3.Connection, before: float, limit: int) -> list[str]:
-    rows = connection.execute(_LIST_EXPIRED_REQUESTS, (before, limit)).fetchall()
-    return [conversation for (conversation,) in rows]
-
-
-def drop_request(connection: sqlite3.Connection, conversation: str, before: float) -> int:
-    return connection.execute(_DROP_REQUEST, (conversation, before)).rowcount
-
-
-def delete_conversation(connection: sqlite3.Connection, conversation: str) -> int:
-    """Delete a conversation; return how many rows were deleted or changed."""
-    return sum(connection.execute(statement, (conversation,)).rowcount for statement in _FORGET)
-
-
-def find_runs(connection: sqlite3.Connection, correlation_id: str) -> list[tuple[str, str]]:
-    return connection.execute(_FIND_RUNS, (correlation_id,)).fetchall()
-
-
-def read_card(connection: sqlite3.Connection, conversation: str) -> ConversationCard | None:
-    cards = read_cards(connection.execute(_CARD, (conversation,)))
-    return cards[0] if cards else None
-
-
-def list_open(connection: sqlite3.Connection, tenant: str, user: str, limit: int) -> list[ConversationCard]:
-    return read_cards(connection.execute(_LIST_OPEN, {"tenant": tenant, "user": user, "limit": limit}))
-
-
-def count_open(connection: sqlite3.Connection, now: float) -> OpenCounts:
-    running, waiting = connection.execute(_COUNT_OPEN, {"now": now}).fetchone()
-    return OpenCounts(running=running, waiting=waiting)
-
-
 def read_page(connection: sqlite3.Connection, catalog_query: CatalogQuery) -> list[ConversationCard]:
     """Return a page of the cards that a query without text selects."""
     page, values = build_page_query(catalog_query)
     query = f"SELECT {CARD_COLUMNS} FROM ({page}) AS page CROSS JOIN cards USING (conversation) {_NEWEST_FIRST}"
-    return read_cards(connection.execute(query, values))
+    return [read_card(row) for row in connection.execute(query, values)]
 
 
 def build_page_query(catalog_query: CatalogQuery) -> tuple[str, dict[str, str | float]]:
@@ -163,20 +160,18 @@ def _escape_like(character: str) -> str:
     return character if character.isascii() or category(character) == "Lo" else "_"  # LIKE folds ASCII only
 
 
-def read_cards(rows: Iterable[CardRow]) -> list[ConversationCard]:
-    return [
-        ConversationCard(
-            id=id,
-            user=user,
-            tenant=tenant,
-            title=title,
-            description=text,
-            created_at=created,
-            updated_at=updated,
-            unlisted=bool(unlisted),
-        )
-        for id, user, tenant, title, text, created, updated, unlisted in rows
-    ]
+def read_card(row: sqlite3.Row) -> ConversationCard:
+    id, user, tenant, title, description, created_at, updated_at, unlisted, *_ = row
+    return ConversationCard(
+        id=id,
+        user=user,
+        tenant=tenant,
+        title=title,
+        description=description,
+        created_at=created_at,
+        updated_at=updated_at,
+        unlisted=bool(unlisted),
+    )
 
 
 def matches_log(connection: sqlite3.Connection, card: ConversationCard, needle: str) -> bool:

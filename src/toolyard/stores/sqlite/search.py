@@ -5,6 +5,7 @@ conversations while it is idle, in small steps. A search compares the texts of u
 its answer never lags behind. Files of earlier versions are indexed in the same way.
 """
 
+import asyncio
 import logging
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -12,9 +13,9 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from toolyard.core.conversation.events import Entry, MessageRemoved
+from toolyard.core.errors import Unavailable
 from toolyard.core.store import CatalogQuery, ConversationCard, ListPosition
-from toolyard.stores.batches import decode_readable_batch
-from toolyard.stores.entries import fold_case
+from toolyard.stores.entries import decode_readable_batch, fold_case
 from toolyard.stores.search_terms import (
     MAX_RARE,
     SCAN_SIZE,
@@ -27,8 +28,12 @@ from toolyard.stores.search_terms import (
     is_short,
     list_parts,
 )
-from toolyard.stores.sqlite.catalog import CARD_COLUMNS, build_page_query, matches_log, read_cards
+from toolyard.stores.sqlite.catalog import CARD_COLUMNS, build_page_query, matches_log, read_card, read_page
+from toolyard.stores.sqlite.connections import Database, SqlitePorts
 
+MAX_SEARCH_S = 2.0
+"""A search that takes longer answers with what it has found. It may happen while a large file is indexed."""
+SEARCH_TOO_LONG = "the search took too long: the search index is being built; try again later or with another text"
 MAX_STEP_CHARS = 8_000
 """Characters that are indexed in one transaction: appends wait for it."""
 MAX_STEP_ENTRIES = 200
@@ -60,9 +65,6 @@ UNION SELECT conversation FROM cards INDEXED BY cards_unindexed WHERE unindexed 
 ) CROSS JOIN cards ON cards.conversation = found
 WHERE tenant = :tenant AND (:user = '' OR user = :user) AND (:unlisted OR NOT unlisted)
 AND (updated_at, conversation) < (:updated_at, :last) ORDER BY updated_at DESC, conversation DESC"""
-
-CandidateRow = tuple[str, str, str, str, str, float, float, int, int]
-"""The columns of a card, and whether its conversation is unindexed."""
 
 _log = logging.getLogger("toolyard.search")
 
@@ -103,7 +105,40 @@ class SearchIndexer:
         self._left = left or -1
 
 
-def search(connection: sqlite3.Connection, query: CatalogQuery) -> Iterator[list[ConversationCard]]:
+class SqliteSearch(SqlitePorts):
+    def __init__(self, database: Database, indexer: SearchIndexer) -> None:
+        super().__init__(database)
+        self._indexer = indexer
+
+    async def cards(self, query: CatalogQuery) -> Sequence[ConversationCard]:
+        if query.text:
+            return await self._search(query)
+        return await self._database.read(lambda connection: read_page(connection, query))
+
+    async def _search(self, query: CatalogQuery) -> Sequence[ConversationCard]:
+        """Return a page of the cards that contain the query's text. Raises Unavailable after a time limit."""
+        matches: list[ConversationCard] = []
+        try:
+            async with asyncio.timeout(MAX_SEARCH_S):
+                steps = _search_in_steps(self._database.reading, query)
+                # A job for each step, so that other reads run in between.
+                while (
+                    len(matches) < query.limit
+                    and (cards := await self._database.read(lambda _: next(steps, None))) is not None
+                ):
+                    matches += cards
+        except TimeoutError:
+            if not matches:
+                raise Unavailable(SEARCH_TOO_LONG) from None
+        return matches[: query.limit]
+
+    async def index_texts(self) -> None:
+        """Complete the search index now. It is completed in the background anyway."""
+        while await self._database.write(self._indexer.step):
+            pass
+
+
+def _search_in_steps(connection: sqlite3.Connection, query: CatalogQuery) -> Iterator[list[ConversationCard]]:
     """Yield the cards that contain the query's text, in order, a part in each step.
 
     A text that many conversations have is found by comparing the newest ones, any other one by the index.
@@ -140,15 +175,13 @@ def _scan(
     return _select_matches(connection, rows, needle), end
 
 
-def _select_matches(
-    connection: sqlite3.Connection, rows: Sequence[CandidateRow], needle: str
-) -> list[ConversationCard]:
+def _select_matches(connection: sqlite3.Connection, rows: Sequence[sqlite3.Row], needle: str) -> list[ConversationCard]:
     """Return the cards of candidates that contain the folded text: of indexed ones this is known already."""
-    cards = read_cards(row[:8] for row in rows)
+    cards = [read_card(row) for row in rows]
     return [
         card
         for card, row in zip(cards, rows, strict=True)
-        if (is_exact(needle) and not row[-1]) or matches_log(connection, card, needle)
+        if (is_exact(needle) and not row["unindexed"]) or matches_log(connection, card, needle)
     ]
 
 

@@ -1,7 +1,7 @@
 """Runs write jobs on one SQLite connection in one thread, many in each transaction.
 
 A commit costs much more than a statement, so all jobs that wait while one group commits form the next group. A job is a
-function of the connection; `store` and `catalog` hold the statements.
+function of the connection; the ports hold the statements.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from time import monotonic
 from typing import TypeVar, cast
 
 from toolyard.core.errors import StoreDown
-from toolyard.stores.errors import build_closed_error
+from toolyard.stores.entries import build_closed_error
 
 MAX_GROUP_JOBS = 512
 MAX_QUEUED_JOBS = 4096

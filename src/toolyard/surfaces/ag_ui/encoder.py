@@ -115,8 +115,8 @@ VOID_RESULT = msgspec.json.encode(
 PROGRESS = "toolyard.progress"
 
 
-class Exchange(Struct, frozen=True, kw_only=True):
-    """What one request of a client has to do with its stream."""
+class StreamRequest(Struct, frozen=True, kw_only=True):
+    """How one client request shapes its stream."""
 
     thread_id: str
     run_id: str
@@ -135,10 +135,10 @@ class Exchange(Struct, frozen=True, kw_only=True):
     """The messages before those of the stream, if the client has others."""
 
 
-class ExchangeEncoder:
+class AgUiEncoder:
     """Encodes one run from some place on, until it ends or waits."""
 
-    def __init__(self, view: RunView, exchange: Exchange, seq: int, log_end: int) -> None:
+    def __init__(self, view: RunView, exchange: StreamRequest, seq: int, log_end: int) -> None:
         """Start from the view after entry `seq`. The log had `log_end` entries then: waits before may be over."""
         self._view = view
         self._exchange = exchange

@@ -10,8 +10,8 @@ from litestar.response import Stream
 
 from toolyard.core.settings.limits import Limits
 from toolyard.core.tools.definition import Tool
-from toolyard.surfaces.ag_ui.exchanges import Exchanges
 from toolyard.surfaces.ag_ui.parse import RunInput
+from toolyard.surfaces.ag_ui.runs import AgUiRuns
 from toolyard.surfaces.http.openapi import ERRORS, EVENT_STREAM
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.http.sse import build_stream_response
@@ -50,7 +50,7 @@ PATH = "/ag-ui"
 
 def routes(backend: Backend) -> Sequence[HTTPRouteHandler]:
     service, threads = backend.service, Threads(backend.service, backend.access)
-    exchanges = Exchanges(service, threads)
+    exchanges = AgUiRuns(service, threads)
 
     @post(PATH, status_code=200, media_type=EVENT_STREAM, responses=ERRORS, tags=["ag-ui"])
     async def run_agent(request: HttpRequest, data: JSONBody[RunInput]) -> Stream:

@@ -211,19 +211,11 @@ class UiMessageEncoder:
         return request is not None and any(app_tool.name == tool for app_tool in request.app_tools)
 
     def _encode_durable(self, event: Durable) -> list[bytes]:
+        if isinstance(event, CallEvent):
+            return [*map(_encode, self._build_call_frames(event))]
+        if isinstance(event, TurnEvent):
+            return self._encode_turn(event)
         match event:
-            case (
-                CallJudged()
-                | CallStarted()
-                | CallParked()
-                | CallEnded()
-                | CallApproved()
-                | CallDenied()
-                | CallAnswered()
-            ):
-                return [*map(_encode, self._build_call_frames(event))]
-            case TurnStarted() | TurnEnded() | TurnFailed():
-                return self._encode_turn(event)
             case RunEnded():
                 return self._encode_run_end(event)
             case RunQueued():

@@ -19,7 +19,7 @@ from toolyard.surfaces.http.request_context import HttpRequest, get_request_cont
 from toolyard.surfaces.openai.earlier_runs import let_go
 from toolyard.surfaces.openai.errors import rename_rate_headers
 from toolyard.surfaces.openai.request_keys import identify_request
-from toolyard.surfaces.openai.run_starter import AdmittedRun, RunStarter, WholeRequest, admit_started
+from toolyard.surfaces.openai.run_starter import AdmittedRun, ParsedRequest, RunStarter, admit_started
 from toolyard.surfaces.shared.call_ids import encode_call_id, is_own_conversation, parse_call_id
 from toolyard.surfaces.shared.followed_run import follow_run
 
@@ -45,7 +45,7 @@ class ContinuedRequest(Struct, frozen=True, kw_only=True):
     """The field that holds them and what they are called there, for errors."""
     find: Callable[[], Awaitable[Continuation]]
     """Returns where the request goes on."""
-    read: Callable[[frozenset[str]], Awaitable[WholeRequest]]
+    read: Callable[[frozenset[str]], Awaitable[ParsedRequest]]
     """Returns what is new in the request, without the results of the calls with these ids."""
     has_decisions: bool = False
     """Whether it has decided calls, which it can do only once."""

@@ -61,7 +61,7 @@ COMMENT = b": waiting\n\n"
 _log = logging.getLogger("toolyard.openai")
 
 
-class WholeRequest(Struct, frozen=True, kw_only=True):
+class ParsedRequest(Struct, frozen=True, kw_only=True):
     """A request that brings its whole history: its messages, tools and options are the truth."""
 
     items: Sequence[Item]
@@ -117,12 +117,12 @@ class RunStarter:
         self.approval_hold_s = approval_hold_s
         self._locks = KeyLocks()
 
-    async def start(self, http_request: HttpRequest, request: WholeRequest) -> AdmittedRun:
+    async def start(self, http_request: HttpRequest, request: ParsedRequest) -> AdmittedRun:
         """Start a run, or join that of an earlier sending. The caller detaches the reader."""
         with name_sent_fields(request.option_fields):
             return await self._start_or_join(http_request, request)
 
-    async def start_streamed(self, http_request: HttpRequest, request: WholeRequest) -> AdmittedRun | DelayedRun:
+    async def start_streamed(self, http_request: HttpRequest, request: ParsedRequest) -> AdmittedRun | DelayedRun:
         """Start a run as `start` does, but do not wait for a call that was approved and still runs."""
         service, context = self._service, get_request_context(http_request.scope)
         linked = find_linked_call(request.items) or find_delivered_call(request.items)
@@ -135,7 +135,7 @@ class RunStarter:
             headers={"x-request-id": context.correlation_id},
         )
 
-    async def _start_or_join(self, http_request: HttpRequest, request: WholeRequest) -> AdmittedRun:
+    async def _start_or_join(self, http_request: HttpRequest, request: ParsedRequest) -> AdmittedRun:
         service, context = self._service, get_request_context(http_request.scope)
         id_headers = {"x-request-id": context.correlation_id}
         items: Sequence[Item] = request.items
@@ -200,7 +200,7 @@ class RunStarter:
         return admit_started(started, {**headers, **REPLAYED_HEADERS} if started.repeated else headers)
 
     async def _start(
-        self, context: RequestContext, request: WholeRequest, key: RequestKey, sources: Sequence[str]
+        self, context: RequestContext, request: ParsedRequest, key: RequestKey, sources: Sequence[str]
     ) -> StartedRun:
         """Start a run in a new conversation. `sources` are those that items were taken from."""
         service = self._service
@@ -220,7 +220,7 @@ class RunStarter:
     async def continue_conversation(
         self,
         context: RequestContext,
-        request: WholeRequest,
+        request: ParsedRequest,
         key: RequestKey,
         conversation: str,
         results: Mapping[str, Value | Failure],
@@ -239,7 +239,7 @@ class RunStarter:
     def _build_start(
         self,
         context: RequestContext,
-        request: WholeRequest,
+        request: ParsedRequest,
         key: RequestKey,
         *,
         settings: Settings | None = None,

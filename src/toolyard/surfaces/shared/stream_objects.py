@@ -100,11 +100,11 @@ def _build_fleeting(event: Fleeting, view: RunView) -> list[StreamObject]:
 
 
 def _build_durable(event: Durable, view: RunView, notices: RunNotices) -> list[StreamObject]:
+    if isinstance(event, CallEvent):
+        return _build_call(event, view)
+    if isinstance(event, TurnEvent):
+        return _build_turn(event, view)
     match event:
-        case CallJudged() | CallStarted() | CallParked() | CallEnded() | CallApproved() | CallDenied() | CallAnswered():
-            return _build_call(event, view)
-        case TurnStarted() | TurnEnded() | TurnFailed():
-            return _build_turn(event, view)
         case RunEnded():
             return _build_run_end(event, view, notices)
         case RunSuspended():

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from postgres import create_database
 from replicas.pair import open_replicas
+from stores.memory_replicas import MemoryDatabase
 from support import TEST_TIMEOUT_S, collect_events, get_result, open_yard, wait_for_event, wait_until
 from surfaces.api_client import build_yard
 from toolyard import Caller, Yard
@@ -24,7 +25,6 @@ from toolyard.core.tools.definition import Tool, may_use_with_key
 from toolyard.core.tools.mcp_servers import ServerSpec
 from toolyard.server.config import Config, ToolRules
 from toolyard.server.wiring import build_wiring
-from toolyard.stores.memory import MemoryDatabase
 from toolyard.testing import Script, call, say
 from venues.mcp.plain import PlainServer
 

@@ -30,8 +30,8 @@ from toolyard.surfaces.openai.models import DEFAULT
 from toolyard.surfaces.openai.options import read_search_mode, read_tool_choice
 from toolyard.surfaces.openai.run_starter import (
     AdmittedRun,
+    ParsedRequest,
     RunStarter,
-    WholeRequest,
     build_ignored_header,
     raise_failure,
     read_server_tools,
@@ -91,7 +91,7 @@ class Completions:
         self,
         request: HttpRequest,
         data: CompletionBody,
-        start: Callable[[HttpRequest, WholeRequest], Awaitable[A]],
+        start: Callable[[HttpRequest, ParsedRequest], Awaitable[A]],
     ) -> AdmittedRun | A:
         """Start a run, or join that of an earlier sending. `start` starts one of a request with its whole history."""
         service, caller = self._service, get_request_context(request.scope).caller
@@ -101,7 +101,7 @@ class Completions:
             return await start(request, self._build_request(request, data, items))
         first = find_new_messages(data.messages)
 
-        async def read_new(delivered: frozenset[str]) -> WholeRequest:
+        async def read_new(delivered: frozenset[str]) -> ParsedRequest:
             items = await read_history(data.messages[first:], service.clock, _add_new_message, first)
             if not items and not delivered:
                 raise invalid_field("messages", "has nothing new after the last answer: send a message")
@@ -117,8 +117,8 @@ class Completions:
         )
         return await start_continued(service, self._starter, request, continued)
 
-    def _build_request(self, request: HttpRequest, data: CompletionBody, items: Sequence[Item]) -> WholeRequest:
-        return WholeRequest(
+    def _build_request(self, request: HttpRequest, data: CompletionBody, items: Sequence[Item]) -> ParsedRequest:
+        return ParsedRequest(
             items=items,
             tools=read_tools(data.tools),
             model=data.model,

@@ -80,8 +80,8 @@ from toolyard.surfaces.openai.responses.response import (
 from toolyard.surfaces.openai.run_starter import (
     INSTRUCTIONS,
     AdmittedRun,
+    ParsedRequest,
     RunStarter,
-    WholeRequest,
     admit_started,
     build_ignored_header,
     raise_failure,
@@ -213,7 +213,7 @@ class Responses:
         ask = UserMessage(
             id=service.clock.new_id("item"), at=service.clock.now(), parts=(TextPart(text=SUMMARY_PROMPT),)
         )
-        whole = WholeRequest(
+        whole = ParsedRequest(
             items=[*earlier, *history, ask],
             tools=(),
             model=data.model,
@@ -279,7 +279,7 @@ class Responses:
         request: HttpRequest,
         data: ResponseBody,
         tools: RequestTools,
-        start: Callable[[HttpRequest, WholeRequest], Awaitable[A]],
+        start: Callable[[HttpRequest, ParsedRequest], Awaitable[A]],
     ) -> AdmittedRun | A:
         """Start a run, or join that of an earlier sending. `start` starts one of a request with its whole history."""
         items = list_input(data)
@@ -335,7 +335,7 @@ class Responses:
         items: Sequence[dict[str, object]],
         tools: RequestTools,
         delivered: frozenset[str] = frozenset(),
-    ) -> WholeRequest:
+    ) -> ParsedRequest:
         service, caller = self._service, get_request_context(request.scope).caller
         server_tools = read_server_tools(data.toolyard, data.model, service, caller)
         conversation = find_named_conversation(data)
@@ -347,7 +347,7 @@ class Responses:
                 {tool.name for tool in service.tools.list_usable(caller)} if server_tools is None else server_tools
             )
             server_tools = frozenset(available & declaration.allowed_tools)
-        return WholeRequest(
+        return ParsedRequest(
             items=await read_history(items, service.clock, reader.add, field="input"),
             tools=declared.tools,
             model=data.model,

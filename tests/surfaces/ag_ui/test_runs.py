@@ -17,8 +17,8 @@ from toolyard.app import App, Wiring
 from toolyard.core.items import FilePart, ImagePart, ModelText, Result, TextPart, UserMessage
 from toolyard.models.resolver import ModelResolver
 from toolyard.stores.memory import MemoryStore
-from toolyard.surfaces.ag_ui.exchanges import Exchanges
 from toolyard.surfaces.ag_ui.parse import InputMessage, RunInput
+from toolyard.surfaces.ag_ui.runs import AgUiRuns
 from toolyard.surfaces.shared.threads import Thread, Threads, derive_conversation_id
 from toolyard.testing import Scripted, call, say, together
 from toolyard.yard import LOCAL_CALLER
@@ -333,7 +333,7 @@ async def test_a_client_that_reads_slowly_gets_all_of_the_text(first_bytes: int)
         thread = Thread(conversation=conversation, caller=LOCAL_CALLER, correlation_id="trace")
         message = InputMessage(id="m1", role="user", content="Talk")
         body = RunInput(thread_id="thread-1", run_id="r", messages=[message], protocol_version="1.0")
-        stream, _ = await Exchanges(yard.service, threads).answer(thread, body)
+        stream, _ = await AgUiRuns(yard.service, threads).answer(thread, body)
         events = parse_frames(await read_late(yard, conversation, stream, first_bytes))
     for kind in ("REASONING_MESSAGE_CONTENT", "TEXT_MESSAGE_CONTENT"):
         assert "".join(event["delta"] for event in events if event["type"] == kind) == WHOLE_TEXT

@@ -11,7 +11,7 @@ from toolyard.core.errors import Invalid, NotFound, Refused, ToolyardError
 from toolyard.core.items import Call
 from toolyard.core.ports import Failure, Value
 from toolyard.engine.service import Service
-from toolyard.surfaces.ag_ui.encoder import PROTOCOL_VERSION, Exchange, ExchangeEncoder, encode_failure, encode_frame
+from toolyard.surfaces.ag_ui.encoder import PROTOCOL_VERSION, AgUiEncoder, StreamRequest, encode_failure, encode_frame
 from toolyard.surfaces.ag_ui.messages import (
     MESSAGE_ID_FIELD,
     Message,
@@ -62,7 +62,7 @@ class Answers(Struct, frozen=True, kw_only=True):
         return frozenset([*(answer.call_id for answer in (*self.decisions, *self.replies)), *self.results])
 
 
-class Exchanges:
+class AgUiRuns:
     """Answers requests of AG-UI clients."""
 
     def __init__(self, service: Service, threads: Threads) -> None:
@@ -100,7 +100,7 @@ class Exchanges:
         except BaseException:
             run.reader.detach()
             raise
-        exchange = Exchange(
+        exchange = StreamRequest(
             thread_id=body.thread_id,
             run_id=body.run_id,
             is_current=body.protocol_version is not None,
@@ -111,7 +111,7 @@ class Exchanges:
             state=body.state or None,
             snapshots=snapshots,
         )
-        encoder = ExchangeEncoder(run.view, exchange, run.reader.cursor.seq, run.reader.end)
+        encoder = AgUiEncoder(run.view, exchange, run.reader.cursor.seq, run.reader.end)
         return stream_events(run.reader, encoder, thread.correlation_id), dict(run.headers)
 
     async def _load(self, thread: Thread) -> State:
