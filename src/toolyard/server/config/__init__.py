@@ -46,7 +46,8 @@ from toolyard.core.tools.mcp_servers import AddServers, ServerSpec
 from toolyard.core.tools.redaction import RedactRules
 from toolyard.core.tools.trust import TrustRules
 from toolyard.core.tools.web_search_rule import SearchPlace, SearchRules
-from toolyard.server.config.layers import Layers, check_config
+from toolyard.server.config.check import check_config
+from toolyard.server.config.layers import Layers
 from toolyard.server.config.limits import (
     DivisionConfig,
     LimitOverrides,

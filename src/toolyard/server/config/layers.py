@@ -1,12 +1,11 @@
 """Merge the file, the environment variables and the flags into one tree, and remember where each value came from.
 
-Texts are parsed as the type of their setting asks. `check_config` reports everything that is wrong at once.
+The module reads the file and parses texts as the type of their setting asks. `check.py` validates the values.
 """
 
 import re
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import cast
 
@@ -14,8 +13,9 @@ from msgspec import inspect
 
 from toolyard.core.errors import Misconfigured
 from toolyard.core.json_types import is_object
-from toolyard.core.settings.checks import MAX_PROBLEMS, KeyPath, SettingChecker, Transform, Tree
+from toolyard.core.settings.checks import KeyPath, Tree
 from toolyard.core.settings.kinds import Kind, find_struct, iter_alternatives, parse_text
+from toolyard.server.config.check import SourceLocation
 from toolyard.server.config.toml_lines import TomlLines
 
 PREFIX = "TOOLYARD_"
@@ -24,14 +24,6 @@ _AFTER_THE_FILE = 1 << 31
 """The line of values that are not in the file: complaints are sorted by line, and these come last."""
 _KUBERNETES_VARIABLE = re.compile(r"TOOLYARD_(?:SERVICE_(?:HOST|PORT)|PORT_[0-9]+_)")
 """Variables that Kubernetes sets in pods for a service named toolyard; it also sets TOOLYARD_PORT=tcp://…."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class SourceLocation:
-    """The origin of a value: a line of the file, an environment variable or a flag. Lines of the file sort first."""
-
-    line: int
-    name: str
 
 
 class Layers:
@@ -109,23 +101,6 @@ class Layers:
                 self._set(within, (*path, name), depth + 1, inner, origin)
         else:
             self._set(within, path, depth + 1, value, origin)
-
-
-def check_config(
-    tree: Tree, root: inspect.StructType, transform: Transform, locate: Callable[[KeyPath], SourceLocation]
-) -> Tree:
-    """Return the tree with its texts transformed as their marks say. Raise Misconfigured if anything is wrong."""
-    checker = SettingChecker(root, transform)
-    checked = checker.check(tree)
-    if not checker.problems:
-        return checked
-    problems = sorted(
-        ((locate(path), build_message) for path, build_message in checker.problems), key=lambda problem: problem[0]
-    )
-    lines = [f"{location.name}: {build_message()}" for location, build_message in problems[:MAX_PROBLEMS]]
-    if more := len(problems) - len(lines):
-        lines.append(f"… and {more} more")
-    raise Misconfigured("\n".join(lines))
 
 
 def _is_ignored(variable: str, value: str) -> bool:
