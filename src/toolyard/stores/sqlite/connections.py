@@ -50,7 +50,7 @@ class StoreFile:
     """Closes everything in the right order: the last connection to close checkpoints, then the lock is released."""
 
 
-class Database:
+class SqliteDatabase:
     """One SQLite file: a writer thread with group commit, and a reader thread."""
 
     def __init__(self, file: StoreFile, background: Work[bool]) -> None:
@@ -93,7 +93,7 @@ class Database:
 class SqlitePorts(SingleProcessPorts):
     """What the ports of the store share: its database."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: SqliteDatabase) -> None:
         super().__init__()
         self._database = database
 

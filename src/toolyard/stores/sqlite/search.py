@@ -29,7 +29,7 @@ from toolyard.stores.search_terms import (
     list_parts,
 )
 from toolyard.stores.sqlite.catalog import CARD_COLUMNS, build_page_query, matches_log, read_card, read_page
-from toolyard.stores.sqlite.connections import Database, SqlitePorts
+from toolyard.stores.sqlite.connections import SqliteDatabase, SqlitePorts
 
 MAX_SEARCH_S = 2.0
 """A search that takes longer answers with what it has found. It may happen while a large file is indexed."""
@@ -106,7 +106,7 @@ class SearchIndexer:
 
 
 class SqliteSearch(SqlitePorts):
-    def __init__(self, database: Database, indexer: SearchIndexer) -> None:
+    def __init__(self, database: SqliteDatabase, indexer: SearchIndexer) -> None:
         super().__init__(database)
         self._indexer = indexer
 

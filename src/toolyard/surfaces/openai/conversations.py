@@ -62,7 +62,7 @@ class DeletedConversation(Struct, kw_only=True):
     deleted: bool = True
 
 
-class Conversations:
+class StoredConversations:
     """Reads and changes conversations for the routes below."""
 
     def __init__(self, service: Service) -> None:
@@ -136,11 +136,11 @@ class Conversations:
 
 
 def routes(service: Service) -> Sequence[Route]:
-    conversations = Conversations(service)
+    conversations = StoredConversations(service)
     return [*_conversation_routes(conversations), *_item_routes(conversations)]
 
 
-def _conversation_routes(conversations: Conversations) -> Sequence[Route]:
+def _conversation_routes(conversations: StoredConversations) -> Sequence[Route]:
     @post(PATH, status_code=200, responses=OPENAI_ERRORS, tags=["openai"])
     async def create(request: HttpRequest, data: JSONBody[NewConversationBody]) -> OpenAIConversation:
         """Create a conversation. `/v1/responses` goes on in it if it is named there."""
@@ -165,7 +165,7 @@ def _conversation_routes(conversations: Conversations) -> Sequence[Route]:
     return [create, retrieve, update, remove]
 
 
-def _item_routes(conversations: Conversations) -> Sequence[Route]:
+def _item_routes(conversations: StoredConversations) -> Sequence[Route]:
     @post(ITEMS, status_code=200, responses=OPENAI_ERRORS, tags=["openai"])
     async def add(request: HttpRequest, conversation_id: PathId, data: JSONBody[ItemsBody]) -> InputItemList:
         """Add items without asking the model. Refused while a run is open."""
