@@ -33,8 +33,8 @@ from toolyard.core.tools.web_search_rule import NativeTools
 from toolyard.models.fallback import ConfiguredModel, FallbackModel
 from toolyard.models.native_router import NativeToolRouter
 from toolyard.models.providers import PROVIDERS, UNKNOWN_PROVIDER, ProviderPreset, WireName
+from toolyard.models.shared.attachments import supports_images
 from toolyard.models.shared.hosted_tools import find_native_tools
-from toolyard.models.shared.images import supports_images
 from toolyard.models.token_limits import find_context_window
 
 if TYPE_CHECKING:
