@@ -21,6 +21,9 @@ def make_trace(**more: object) -> Trace:
         "started_at": T,
         "last_at": T + 4.0,
         "model": "openai:gpt-4o-mini",
+        "ending": None,
+        "detail": "",
+        "usage": Usage(),
     }
     return Trace(**{**defaults, **more})  # pyright: ignore[reportArgumentType]
 

@@ -12,7 +12,7 @@ from surfaces.http_server import SocketClient, connect_client
 from surfaces.openai.sockets import open_talk, refuse_handshake
 from toolyard import Yard
 from toolyard.app import Wiring
-from toolyard.engine.access.failed_sign_ins import MAX_WRONG_KEYS
+from toolyard.engine.access.refusals import MAX_WRONG_KEYS
 from toolyard.server.config import JwtConfig
 from toolyard.server.jwt import verifier
 from toolyard.testing import Scripted, say

@@ -13,7 +13,7 @@ from surfaces.http_server import SocketClient, connect_client
 from surfaces.openai.sockets import open_talk, refuse_handshake
 from toolyard import Yard
 from toolyard.app import Wiring
-from toolyard.engine.access.failed_sign_ins import MAX_WRONG_KEYS, find_network
+from toolyard.engine.access.refusals import MAX_WRONG_KEYS, find_network
 from toolyard.server.config import JwtConfig
 from toolyard.server.jwt import verifier
 from toolyard.stores.memory import MemoryStore

@@ -30,7 +30,7 @@ from toolyard.client.http import ConnectionLost, RequestRejected, ServerClient
 from toolyard.client.local_tools import LocalTools
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, Misconfigured, RateLimited, Refused, RunFailed, install_command
-from toolyard.core.failed_results import replace_surrogates
+from toolyard.core.utf8 import replace_surrogates
 from toolyard.venues.function import FunctionVenue
 
 PATH = "/chat/v1/conversation"

@@ -5,24 +5,13 @@ from collections.abc import Mapping
 import msgspec
 
 from toolyard.core.items import Call, Outcome, Problem, Result, result_id
+from toolyard.core.utf8 import replace_surrogates
 
 
 def format_problem(problem: Problem) -> str:
     """Return a failure as the JSON text that the model reads."""
     fields = {"ok": False, "error": problem.error, "error_type": problem.error_type, "details": problem.details}
     return msgspec.json.encode(fields).decode()
-
-
-def replace_surrogates(text: str) -> str:
-    """Return the text without lone surrogates, which cannot be encoded and which file names may contain."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
-
-
-def find_char_boundary(body: bytes, at: int) -> int:
-    """Return the last index up to `at` that is not inside a UTF-8 character."""
-    while 0 < at < len(body) and body[at] & 0b1100_0000 == 0b1000_0000:
-        at -= 1
-    return at
 
 
 def to_problem(error: object, error_type: object, details: Mapping[str, object] | None = None) -> Problem:

@@ -19,16 +19,22 @@ from msgspec import UNSET
 from toolyard.core.errors import Misconfigured, MissingKey
 from toolyard.core.masking import mask_addresses, shorten_address
 from toolyard.core.ports import Model, NativeToolsModel
-from toolyard.core.settings.model_cards import InputKind, ModelCard, describe_model_problem
+from toolyard.core.settings.model_cards import (
+    InputKind,
+    ModelCard,
+    Provider,
+    ProviderCard,
+    add_model,
+    describe_model_problem,
+)
 from toolyard.core.settings.model_names import LOCAL_PREFIX, OFFLINE, parse_model_name
 from toolyard.core.settings.options import Options
-from toolyard.core.settings.providers import Provider, ProviderCard, add_model
 from toolyard.core.tools.web_search_rule import NativeTools
 from toolyard.models.fallback import ConfiguredModel, FallbackModel
 from toolyard.models.native_router import NativeToolRouter
 from toolyard.models.providers import PROVIDERS, UNKNOWN_PROVIDER, ProviderPreset, WireName
+from toolyard.models.shared.attachments import supports_images
 from toolyard.models.shared.hosted_tools import find_native_tools
-from toolyard.models.shared.images import supports_images
 from toolyard.models.token_limits import find_context_window
 
 if TYPE_CHECKING:

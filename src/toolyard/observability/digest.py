@@ -8,12 +8,11 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
-from toolyard.core.conversation.events import Ending, Entry
-from toolyard.core.conversation.run_view import RunStatus
+from toolyard.core.conversation.events import Entry
 from toolyard.core.failed_results import is_unknown_tool
 from toolyard.core.items import Outcome, Usage
 from toolyard.core.store import ConversationCard
-from toolyard.observability.trace import Trace, build_trace
+from toolyard.observability.trace import RunHead, Trace, build_trace
 
 MAX_CACHED = 2000
 MAX_ERROR_CHARS = 300
@@ -38,22 +37,12 @@ class CallDigest(Struct, frozen=True, kw_only=True):
     """Whether the tool did not exist: a tool that gets this name later did not fail."""
 
 
-class RunDigest(Struct, frozen=True, kw_only=True):
+class RunDigest(RunHead, frozen=True, kw_only=True):
     """A run as a list shows it."""
 
-    run_id: str
-    conversation: str
     title: str
-    correlation_id: str
-    user: str
-    status: RunStatus
-    model: str
-    queued_at: float
     took_ms: float
     """From queueing to the end, waits included; to the last entry for an open run."""
-    ending: Ending | None
-    detail: str
-    usage: Usage
     turns: tuple[TurnDigest, ...]
     calls: tuple[CallDigest, ...]
 
@@ -90,18 +79,9 @@ def digest_runs(entries: Sequence[Entry], card: ConversationCard) -> list[RunDig
 
 def _digest_run(trace: Trace, card: ConversationCard) -> RunDigest:
     return RunDigest(
-        run_id=trace.run_id,
-        conversation=trace.conversation,
+        **{name: getattr(trace, name) for name in RunHead.__struct_fields__},
         title=card.title,
-        correlation_id=trace.correlation_id,
-        user=trace.user,
-        status=trace.status,
-        model=trace.model,
-        queued_at=trace.queued_at,
         took_ms=((trace.ended_at or trace.last_at) - trace.queued_at) * 1000,
-        ending=trace.ending,
-        detail=trace.detail,
-        usage=trace.usage,
         turns=tuple(
             TurnDigest(
                 at=turn.started_at,

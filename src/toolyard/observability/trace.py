@@ -114,23 +114,28 @@ class Compaction(Struct, frozen=True, kw_only=True):
     usage: Usage
 
 
-class Trace(Struct, frozen=True, kw_only=True):
-    """A run with its turns, calls, waits and compactions."""
+class RunHead(Struct, frozen=True, kw_only=True):
+    """What a trace and a list say of a run as a whole."""
 
     run_id: str
     conversation: str
     correlation_id: str
     user: str
     status: RunStatus
+    model: str
     queued_at: float
+    ending: Ending | None
+    detail: str
+    usage: Usage
+
+
+class Trace(RunHead, frozen=True, kw_only=True):
+    """A run with its turns, calls, waits and compactions."""
+
     last_at: float
     """The time of the last entry, up to which open spans are drawn."""
-    model: str = ""
-    ending: Ending | None = None
-    detail: str = ""
     started_at: float | None = None
     ended_at: float | None = None
-    usage: Usage = Usage()
     turns: tuple[TurnSpan, ...] = ()
     calls: tuple[CallSpan, ...] = ()
     waits: tuple[WaitSpan, ...] = ()
@@ -159,6 +164,9 @@ class _TraceBuilder:
             model=queued.model,
             status="queued",
             queued_at=entry.at,
+            ending=None,
+            detail="",
+            usage=Usage(),
             last_at=entry.at,
         )
         self._input = queued.input

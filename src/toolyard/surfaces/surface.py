@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from toolyard.core.ports import Servers
 from toolyard.core.settings.limits import DEFAULT_SOCKET_LIMITS, SocketLimits
-from toolyard.core.settings.providers import ProviderCard
+from toolyard.core.settings.model_cards import ProviderCard
 from toolyard.core.store import SharedKeyValue
 from toolyard.core.tools.mcp_servers import AddServers
 from toolyard.engine.access.authentication import Authenticator

@@ -16,7 +16,7 @@ from toolyard.core.conversation.commands import Delete
 from toolyard.core.conversation.events import Entry, RunEnded
 from toolyard.core.conversation.history import History
 from toolyard.core.items import ModelText, Result, TextPart, UserMessage
-from toolyard.surfaces.conversations.branch_summaries import build_branch_summaries
+from toolyard.surfaces.conversations.conversations import build_branch_summaries
 from toolyard.testing import call, say
 from toolyard.yard import LOCAL_CALLER
 

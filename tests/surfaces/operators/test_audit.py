@@ -19,8 +19,14 @@ from toolyard import Yard, tool
 from toolyard.app import Wiring
 from toolyard.core.errors import StoreDown
 from toolyard.core.store.audit_chain import Actor, AuditEntry, AuditQuery, AuditRecord
-from toolyard.engine.access.failed_sign_ins import MAX_ADDRESSES, OTHER_ADDRESSES, FailedSignIns
-from toolyard.engine.access.refused_attempts import MAX_CALLERS, OTHER_CALLERS, RefusedAttempts
+from toolyard.engine.access.refusals import (
+    MAX_ADDRESSES,
+    MAX_CALLERS,
+    OTHER_ADDRESSES,
+    OTHER_CALLERS,
+    FailedSignIns,
+    RefusedAttempts,
+)
 from toolyard.observability.auditor import DAY_S, Auditor, current_actor
 from toolyard.stores.memory import MemoryStore
 from toolyard.testing import Scripted, call, say

@@ -18,7 +18,7 @@ from toolyard.core.errors import Refused
 from toolyard.core.ports import Clock
 from toolyard.core.store import AccessToken, KeyValue
 from toolyard.engine.access.authentication import hash_key
-from toolyard.engine.access.failed_sign_ins import find_network
+from toolyard.engine.access.refusals import find_network
 from toolyard.engine.access.sessions import Sessions, SessionStore
 
 ATTEMPT = "sign_in"

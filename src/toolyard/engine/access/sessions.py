@@ -23,7 +23,7 @@ from toolyard.engine.access.authentication import (
     apply_language,
     hash_key,
 )
-from toolyard.engine.access.failed_sign_ins import find_network
+from toolyard.engine.access.refusals import find_network
 
 MAX_FAILED_PER_ADDRESS = 60
 """Failed sign-ins of an address in a minute. Many people can have one address, as those of an office do."""

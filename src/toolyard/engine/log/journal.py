@@ -21,12 +21,12 @@ from toolyard.core.conversation.events import (
     RunQueued,
     RunStarted,
 )
-from toolyard.core.conversation.memory_estimate import StateSize
 from toolyard.core.conversation.run_state import QueuedRun, RunState
 from toolyard.core.conversation.state import State, apply
 from toolyard.core.errors import Fenced, RequestRepeated, StoreDown, ToolyardError
 from toolyard.core.ports import Clock, Spawn
 from toolyard.core.store import Append, Claim, CommandAnswer, FutureLike, Log
+from toolyard.engine.log.memory_estimate import StateSize
 from toolyard.engine.log.readers import Readers
 from toolyard.engine.log.relay import Relay
 

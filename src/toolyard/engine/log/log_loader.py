@@ -11,11 +11,11 @@ from functools import partial
 
 from msgspec import Struct
 
-from toolyard.core.conversation.memory_estimate import StateSize, estimate_bytes
 from toolyard.core.conversation.state import State, apply
 from toolyard.core.errors import Refused, StoreDown
 from toolyard.core.ports import Spawn
 from toolyard.core.store import Store
+from toolyard.engine.log.memory_estimate import StateSize, estimate_bytes
 from toolyard.engine.log.snapshots import StoredSnapshot, UnreadableSnapshot, build_update, restore_state
 
 SNAPSHOT_EVERY = 500

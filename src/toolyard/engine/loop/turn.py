@@ -1,22 +1,80 @@
-"""One model turn: its start event, its stream and its end. Whatever the model does, the turn ends with one event."""
+"""One model turn: its request, its start event, its stream and its end, with the check of a final text.
+
+Whatever the model does, the turn ends with one event.
+"""
 
 import logging
 from collections.abc import Callable
 from contextlib import aclosing
 
+from msgspec.structs import replace
+
 from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed, TurnStarted
+from toolyard.core.conversation.notes import Note
+from toolyard.core.conversation.run_state import MAX_OUTPUT_REPAIRS, RunState
+from toolyard.core.conversation.settings import Settings
 from toolyard.core.conversation.state import State
 from toolyard.core.failed_results import to_problem
-from toolyard.core.items import Call, Problem
-from toolyard.core.ports import Model, ModelRequest, Offer
+from toolyard.core.items import Call, ModelText, Problem, SystemText
+from toolyard.core.ports import Clock, Model, ModelRequest, Offer
+from toolyard.core.settings.options import merge_options
 from toolyard.core.tools.trust import list_unreviewed_servers
 from toolyard.engine.loop.deadline import is_own_cancellation
+from toolyard.engine.tools.registry import Registry
 
 MAX_CALLS = 1000
 """A turn with more calls fails as a whole. Below this, each call over `calls_per_turn` gets an error result."""
+MAX_PROBLEM_CHARS = 2_000
+"""How much of a problem is recorded and told to the model."""
+REPAIR_NOTE = "{problem}. Answer once more, with nothing but JSON that fits the schema: no other text, no code block."
 _END_EVENTS = (TurnEnded, TurnFailed)
 
 _log = logging.getLogger("toolyard.turn")
+
+
+def build_system_text(base: str, division: str, settings: Settings, note: str = "") -> str:
+    """Join the base prompt, the division's, the conversation's, its named context and a note about the tools."""
+    notes = map(format_note, settings.context.values())
+    return "\n\n".join(part for part in (base, division, settings.system_prompt, *notes, note) if part)
+
+
+def format_note(note: Note) -> str:
+    """Return a note as the model reads it: its name, what it is about, its text."""
+    labelled = (("keywords", note.keywords), ("files", note.files))
+    listed = "; ".join(f"{label}: {', '.join(values)}" for label, values in labelled if values)
+    return f"{note.name} ({listed}): {note.text}" if listed else f"{note.name}: {note.text}"
+
+
+def resolve_tool_choice(run: RunState, offer: Offer) -> str:
+    """Return the tool choice of the next turn. A forced one applies to the first turn only: else no run could end.
+
+    A client that requires a call and sent tools is handed one: `required` applies until it is.
+    """
+    choice = run.request.tool_choice
+    if run.must_call_client and run.finish in (None, "calls"):
+        return "required" if offer.tools else "auto"
+    if choice in ("auto", "none") or run.tool_turns or run.finish:
+        return "none" if choice == "none" else "auto"
+    return choice if choice in offer.hashes or (choice == "required" and offer.tools) else "auto"
+
+
+def build_request(
+    state: State, run: RunState, offer: Offer, system: str, clock: Clock, memo: dict[str, object]
+) -> ModelRequest:
+    """Return the request of the next turn, or of the turn in flight if its owner died."""
+    return ModelRequest(
+        model=run.model,
+        turn=state.turn.number if state.turn else state.turns + 1,
+        system=system,
+        history=state.history,
+        offer=offer,
+        tool_choice=resolve_tool_choice(run, offer),
+        clock=clock,
+        options=merge_options(run.request.options, run.settings.options),
+        correlation_id=run.correlation_id,
+        memo=memo,
+        key_models=run.request.caller.models,
+    )
 
 
 def build_turn_started(number: int, epoch: int, offer: Offer, state: State) -> TurnStarted:
@@ -63,3 +121,29 @@ def _limit_calls(event: TurnEnded | TurnFailed, model: str) -> TurnEnded | TurnF
     if calls <= MAX_CALLS:
         return event
     return TurnFailed(problem=build_model_problem(model, f"it asked for {calls} calls at once"))
+
+
+def check_output(event: TurnEnded, run: RunState, registry: Registry, clock: Clock) -> TurnEnded:
+    """Return the end of a turn, with the problem of a final text that does not fit the run's output schema.
+
+    The log then holds all that `plan` needs: a replay validates nothing. If the model is to be asked again, a note
+    about the problem is the turn's last item. A refusal, an answer that was cut off and a turn with calls are not
+    checked: none of them is a final text.
+    """
+    schema = run.request.options.output_schema
+    if (
+        schema is None
+        or event.finish != "stop"
+        or any(isinstance(item, Call) and not item.ran_at for item in event.items)
+    ):
+        return event
+    text = "".join([item.text for item in event.items if isinstance(item, ModelText)])
+    problem = registry.schemas.validate_output(schema, text)
+    if problem is None:
+        return event
+    problem = Problem(error=problem.error[:MAX_PROBLEM_CHARS], error_type=problem.error_type)
+    if run.rejected_outputs >= MAX_OUTPUT_REPAIRS:
+        return replace(event, output_problem=problem)
+    text = REPAIR_NOTE.format(problem=problem.error[0].upper() + problem.error[1:])
+    note = SystemText(id=clock.new_id("item"), at=clock.now(), text=text)
+    return replace(event, items=(*event.items, note), output_problem=problem)

@@ -25,9 +25,14 @@ from toolyard.engine.log.journal import Journal
 from toolyard.engine.loop.call_attempts import SELF_CANCELLED, CallControl, CallRunner, build_timeout_problem
 from toolyard.engine.loop.deadline import CANCEL_GRACE_S
 from toolyard.engine.loop.history_summary import build_compaction_event, summarise
-from toolyard.engine.loop.output_check import check_output
-from toolyard.engine.loop.prompt import build_request, build_system_text
-from toolyard.engine.loop.turn import build_model_problem, build_turn_started, stream_turn
+from toolyard.engine.loop.turn import (
+    build_model_problem,
+    build_request,
+    build_system_text,
+    build_turn_started,
+    check_output,
+    stream_turn,
+)
 from toolyard.engine.tools.caller_tools import RegisteredTool
 
 STOP_GRACE_S = 2.0

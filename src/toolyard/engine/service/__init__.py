@@ -16,9 +16,8 @@ from toolyard.core.settings.texts import CustomTexts
 from toolyard.core.store import Store
 from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, clean_reference
 from toolyard.core.store.figures import select_step
-from toolyard.engine.access.failed_sign_ins import FailedSignIns
 from toolyard.engine.access.presets import Presets
-from toolyard.engine.access.refused_attempts import RefusedAttempts
+from toolyard.engine.access.refusals import FailedSignIns, RefusedAttempts
 from toolyard.engine.access.shares import Shares
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.log.journal import Observe

@@ -35,7 +35,7 @@ from toolyard.core.errors import (
 from toolyard.core.items import Item, Result
 from toolyard.core.store import CatalogQuery, ConversationCard, ListPosition, RequestRecord, Store
 from toolyard.core.store.audit_chain import AuditAction, hash_content
-from toolyard.engine.access.refused_attempts import RefusedAttempts
+from toolyard.engine.access.refusals import RefusedAttempts
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.log.readers import Reader
 from toolyard.engine.replicas.command_delivery import CommandDelivery

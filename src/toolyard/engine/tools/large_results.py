@@ -11,14 +11,14 @@ from msgspec.structs import replace
 
 from toolyard.core.conversation.run_state import CallState
 from toolyard.core.errors import StoreDown
-from toolyard.core.failed_results import build_failed_result, find_char_boundary, format_problem, to_problem
+from toolyard.core.failed_results import build_failed_result, format_problem, to_problem
 from toolyard.core.items import Call, Outcome, Part, Problem, Result, TextPart, result_id
 from toolyard.core.ports import ORIGINAL_PREFIX, Clock, Failure, Value
 from toolyard.core.store import Blobs
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.redaction import NO_REDACTOR, Redacted, Redactor
 from toolyard.core.tools.trust import join_sources, name_result_source
-from toolyard.core.utf8 import utf8_size
+from toolyard.core.utf8 import find_char_boundary, utf8_size
 from toolyard.engine.tools.value_encoding import encode_text, encode_whole, is_large
 
 ENCODING_THREADS = 2

@@ -34,9 +34,14 @@ from toolyard.models.chat.reasoning_details import collect_details
 from toolyard.models.http.problems import WireFailure
 from toolyard.models.providers import PROVIDERS, UNKNOWN_PROVIDER, ChatQuirks
 from toolyard.models.schema_dialects import convert
+from toolyard.models.shared.attachments import (
+    convert_image_file,
+    list_images,
+    parse_inline_file,
+    resolve_image_url,
+    supports_images,
+)
 from toolyard.models.shared.encode_cache import NO_RESULT, get_encode_cache
-from toolyard.models.shared.files import parse_inline_file
-from toolyard.models.shared.images import convert_image_file, list_images, resolve_image_url, supports_images
 from toolyard.models.shared.json_values import encode_json
 from toolyard.models.shared.option_support import (
     NO_OPTIONS,

@@ -5,8 +5,13 @@ from typing import assert_never
 
 from toolyard.core.items import FilePart, ImagePart, Part, TextPart, UserMessage
 from toolyard.core.media import PDF
-from toolyard.models.shared.files import InlineFile, parse_inline_file
-from toolyard.models.shared.images import ImageLimits, convert_image_file, resolve_image_url
+from toolyard.models.shared.attachments import (
+    ImageLimits,
+    InlineFile,
+    convert_image_file,
+    parse_inline_file,
+    resolve_image_url,
+)
 
 IMAGE_LIMITS = ImageLimits(formats=("PNG", "JPEG", "WebP"))
 EMPTY_TEXT = "[no text]"

@@ -22,8 +22,8 @@ from toolyard.models.gemini.hosted_tools import build_native_tools, unseal_part
 from toolyard.models.gemini.parts import IMAGE_LIMITS, build_parts, build_text_part
 from toolyard.models.http.problems import WireFailure
 from toolyard.models.schema_dialects import convert
+from toolyard.models.shared.attachments import list_images
 from toolyard.models.shared.encode_cache import NO_RESULT, get_encode_cache
-from toolyard.models.shared.images import list_images
 from toolyard.models.shared.json_values import encode_json
 from toolyard.models.shared.option_support import add_output_prompt, build_option_problem, select_extras
 from toolyard.models.shared.tool_names import GEMINI_ALPHABET, to_provider_name

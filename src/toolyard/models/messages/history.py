@@ -21,8 +21,8 @@ from toolyard.models.messages.parts import (
     build_text_block,
     is_blank,
 )
+from toolyard.models.shared.attachments import list_images
 from toolyard.models.shared.encode_cache import NO_RESULT
-from toolyard.models.shared.images import list_images
 from toolyard.models.shared.json_values import encode_json
 from toolyard.models.shared.tool_names import to_provider_name
 

@@ -6,8 +6,7 @@ from urllib.parse import urlsplit
 
 from toolyard.core.items import FilePart, ImagePart, Part, TextPart, UserMessage
 from toolyard.core.media import PDF
-from toolyard.models.shared.files import parse_inline_file
-from toolyard.models.shared.images import Image, ImageLimits, convert_image_file, parse_image
+from toolyard.models.shared.attachments import Image, ImageLimits, convert_image_file, parse_image, parse_inline_file
 
 Block = dict[str, object]
 IMAGE_LIMITS = ImageLimits(max_characters=5 * 1024 * 1024, max_pixels=8_000)

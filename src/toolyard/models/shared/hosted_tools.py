@@ -5,9 +5,9 @@
 
 import re
 
-from toolyard.core.failed_results import find_char_boundary
 from toolyard.core.items import Call, Citation, Outcome, Problem, Result, Seal, result_id
 from toolyard.core.tools.web_search_rule import NativeTools
+from toolyard.core.utf8 import find_char_boundary
 
 MAX_CONTENT_BYTES = 32_768
 """The longest readable content of a result. The seal holds all of it, as the provider requires it back."""

@@ -16,11 +16,10 @@ from msgspec import Meta, Struct, inspect
 from msgspec.structs import asdict, replace
 
 from toolyard.core.settings.limits import Budget, SessionLimits
-from toolyard.core.settings.model_cards import Price
+from toolyard.core.settings.model_cards import Price, Provider
 from toolyard.core.settings.model_names import is_pattern, is_safe_pattern
 from toolyard.core.settings.network_addresses import is_loopback
 from toolyard.core.settings.options import Options
-from toolyard.core.settings.providers import Provider
 from toolyard.core.settings.texts import BUILT_IN_TEXTS, Texts, has_texts
 from toolyard.core.settings.trusted_proxies import parse_network
 from toolyard.core.settings.types import (

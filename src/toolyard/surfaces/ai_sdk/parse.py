@@ -17,9 +17,9 @@ from toolyard.core.json_types import is_object
 from toolyard.core.ports import Failure, Value
 from toolyard.core.tools.definition import Tool
 from toolyard.surfaces.http.errors import invalid_field
+from toolyard.surfaces.shared.answer_options import WebSearchFields
 from toolyard.surfaces.shared.client_tools import build_client_tool
 from toolyard.surfaces.shared.threads import CallDecision, ThreadMessage, ThreadRequest
-from toolyard.surfaces.shared.web_search_fields import WebSearchFields
 
 MAX_MESSAGES = 20_000
 MAX_TOOLS = 128

@@ -13,7 +13,7 @@ from msgspec import Struct
 from toolyard.core.caller import Caller
 from toolyard.core.errors import NotFound, Refused
 from toolyard.core.masking import mask_addresses
-from toolyard.core.settings.providers import ProviderCard
+from toolyard.core.settings.model_cards import ProviderCard
 from toolyard.surfaces.http.authorization import PathId
 from toolyard.surfaces.http.openapi import ERRORS
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context

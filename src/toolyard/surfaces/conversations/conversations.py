@@ -1,5 +1,6 @@
 """`/conversations`: create, list, search, show, change and delete conversations."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
@@ -10,15 +11,17 @@ from litestar.params import JSONBody, QueryParameter
 from msgspec import UNSET, Meta, Struct
 from msgspec.structs import replace
 
+from toolyard.core.conversation.branches import Branch
 from toolyard.core.conversation.commands import Change, Delete, Open
+from toolyard.core.conversation.history import History
 from toolyard.core.conversation.settings import Settings, SettingsChange
 from toolyard.core.conversation.state import State
+from toolyard.core.items import Call, Item, Reasoning
 from toolyard.core.settings.limits import Limits
 from toolyard.core.settings.options import Options, check_options
 from toolyard.core.store import ConversationCard
 from toolyard.core.tools.web_search_rule import SearchMode
 from toolyard.engine.service import Service
-from toolyard.surfaces.conversations.branch_summaries import BranchSummary, build_branch_summaries
 from toolyard.surfaces.conversations.context import NoteBody, to_note_body
 from toolyard.surfaces.http.authorization import PathId, load_state, resolve_max_turns
 from toolyard.surfaces.http.errors import invalid_field
@@ -26,9 +29,9 @@ from toolyard.surfaces.http.idempotency import REPLAYED_HEADERS, read_request_ke
 from toolyard.surfaces.http.list_position import encode_position, parse_position
 from toolyard.surfaces.http.openapi import ERRORS
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.shared.answer_options import WebSearchFields
 from toolyard.surfaces.shared.chat_messages import ChatMessage, to_iso_time, to_messages
 from toolyard.surfaces.shared.tool_views import AllowedTools, EnabledTool, list_allowed_tools, list_enabled_tools
-from toolyard.surfaces.shared.web_search_fields import WebSearchFields
 
 Title = Annotated[str, Meta(min_length=1, max_length=500)]
 Description = Annotated[str, Meta(max_length=10_000)]
@@ -92,6 +95,20 @@ class ConversationSummary(Struct, kw_only=True):
 class ForkOrigin(Struct, kw_only=True):
     conversation_id: str
     after: str
+
+
+class BranchSummary(Struct, kw_only=True):
+    """Messages that the conversation had before it was rewound."""
+
+    head: str
+    """The id to rewind to in order to continue this branch."""
+    parent: str | None
+    """The id of the last message that it shares with the current messages; null if it shares none."""
+    first: str
+    """The id of the first message of its own."""
+    messages: int
+    """How many messages are its own."""
+    left_at: str
 
 
 class Conversation(ConversationSummary, kw_only=True):
@@ -332,3 +349,35 @@ def build_list(cards: Sequence[ConversationCard], limit: int) -> ConversationLis
         next=encode_position(page[-1].position) if len(cards) > limit else None,
         message=f"{len(page)} conversations" + (", and there are more" if len(cards) > limit else ""),
     )
+
+
+def build_branch_summaries(history: History, branches: Sequence[Branch]) -> list[BranchSummary]:
+    """Return the branches, oldest first."""
+    return [_build_branch_summary(history, branch) for branch in branches]
+
+
+def _build_branch_summary(history: History, branch: Branch) -> BranchSummary:
+    shared = _count_shared(history, branch.history)
+    path = branch.history
+    own_ids = (path[at].id for at in range(shared, len(path)) if not isinstance(path[at], Reasoning))
+    return BranchSummary(
+        head=branch.head,
+        parent=_find_last_message(path.first(shared)),
+        first=next(own_ids, ""),
+        messages=path.messages - path.sum_first(shared)[1],
+        left_at=to_iso_time(branch.left_at),
+    )
+
+
+def _find_last_message(history: History) -> str | None:
+    """Return the id of the last message. Only the items from the last one that begins a message on are read."""
+    positions = range(len(history) - 1, -1, -1)
+    start = next((at for at in positions if not isinstance(history[at], Call | Reasoning)), 0)
+    messages = to_messages(history.items_from(start))
+    return messages[-1].id if messages else None
+
+
+def _count_shared(first: Sequence[Item], second: Sequence[Item]) -> int:
+    """Return how many items two histories of one conversation share: those before the first difference."""
+    differs = range(min(len(first), len(second)))
+    return bisect_left(differs, True, key=lambda at: first[at].id != second[at].id)

@@ -12,7 +12,7 @@ from toolyard.core.errors import Forbidden, NotFound, RateLimited, ToolyardError
 from toolyard.core.settings.limits import SocketLimits
 from toolyard.core.store.audit_chain import Actor
 from toolyard.engine.access.authentication import Authenticator, read_secrets
-from toolyard.engine.access.failed_sign_ins import MAX_WRONG_KEYS
+from toolyard.engine.access.refusals import MAX_WRONG_KEYS
 from toolyard.engine.access.sessions import Sessions
 from toolyard.engine.service import Service
 from toolyard.observability.auditor import current_actor

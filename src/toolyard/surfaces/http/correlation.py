@@ -3,20 +3,33 @@
 The middleware is plain ASGI: it costs little, and also sees the requests that no route answers.
 """
 
+import logging
 import re
+from collections.abc import Mapping
 from time import perf_counter
 from typing import cast
 
 from toolyard.core.ports import Clock
 from toolyard.core.settings.trusted_proxies import TrustedProxies
-from toolyard.surfaces.http.errors import ENCODER_KEY
-from toolyard.surfaces.http.request_context import HEAD_KEY, AsgiApp, Receive, RequestHead, Scope, Send
-from toolyard.surfaces.http.request_log import log_request
-from toolyard.surfaces.surface import PathRules
+from toolyard.observability.log_lines import log_line
+from toolyard.surfaces.http.errors import ENCODER_KEY, ERROR_KEY
+from toolyard.surfaces.http.request_context import (
+    CONTEXT_KEY,
+    HEAD_KEY,
+    AsgiApp,
+    Receive,
+    RequestContext,
+    RequestHead,
+    Scope,
+    Send,
+    get_client_address,
+)
+from toolyard.surfaces.surface import ErrorBody, PathRules
 
 _CORRELATION_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
 """W3C Trace Context; a later version may add fields. Ids of all zeros and version ff are invalid."""
+_log = logging.getLogger("toolyard.http")
 
 
 class CorrelationMiddleware:
@@ -83,3 +96,42 @@ def _read_correlation_id(headers: dict[str, str], clock: Clock) -> str:
         return requested
     trace = _TRACEPARENT.fullmatch(headers.get("traceparent", ""))
     return trace[1] if trace else clock.new_id("trace")
+
+
+def log_request(scope: Mapping[str, object], head: RequestHead, duration_s: float, *, quiet: bool) -> None:
+    """Log a request, also one that ended before a response was started."""
+    level = choose_level(head.status, quiet=quiet)
+    if not _log.isEnabledFor(level):
+        return
+    context, error = scope.get(CONTEXT_KEY), scope.get(ERROR_KEY)
+    problem: dict[str, object] = {}
+    if isinstance(error, ErrorBody):
+        problem = {"error_type": error.error_type, "error": error.error, "details": error.details}
+    log_line(
+        _log,
+        level,
+        head.correlation_id,
+        "Request finished" if head.status else "Request cut off",
+        method=scope["method"],
+        path=_mask_token(head.path),
+        status=head.status,
+        duration_ms=round(duration_s * 1000, 1),
+        user=context.caller.user if isinstance(context, RequestContext) else "",
+        client=get_client_address(scope),
+        **problem,
+    )
+
+
+def _mask_token(path: str) -> str:
+    """Return the path without the token of a link to a shared conversation, which opens it."""
+    return "/shares/***" if path.startswith("/shares/") else path
+
+
+def choose_level(status: int, *, quiet: bool) -> int:
+    if status == 503 and quiet:  # a probe of a server that drains or waits for its store, which are logged themselves
+        return logging.INFO
+    if status >= 500:
+        return logging.ERROR
+    if quiet:
+        return logging.DEBUG
+    return logging.WARNING if status >= 400 else logging.INFO

@@ -10,7 +10,7 @@ from toolyard.core.json_types import is_object
 from toolyard.core.settings.options import ANY_OBJECT, Options, Thinking
 from toolyard.core.tools.web_search_rule import SearchMode, parse_search
 from toolyard.surfaces.http.errors import invalid_field
-from toolyard.surfaces.shared.web_search_fields import WebSearchFields
+from toolyard.surfaces.shared.answer_options import WebSearchFields
 
 _EFFORTS: Mapping[str, Thinking] = {
     "none": 0,

@@ -2,10 +2,12 @@
 
 import re
 
+import msgspec
 from litestar import delete, get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, JSONBody
 from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Forbidden, Invalid, NotFound
@@ -130,20 +132,7 @@ def parse_key(data: NewKey, admin: Caller) -> Key:
     _check_limits(data)
     if admin.tenant and data.tenant not in ("", admin.tenant):
         raise Forbidden(f"an administrator of the tenant {admin.tenant!r} makes keys of that tenant only")
-    key = Key(
-        name=data.name,
-        hash="",
-        user=data.user,
-        roles=data.roles,
-        tenant=data.tenant or admin.tenant,
-        divisions=data.divisions,
-        trusted=data.trusted,
-        tools=data.tools,
-        models=data.models,
-        origins=data.origins,
-        not_before=data.not_before,
-        expires_at=data.expires_at,
-    )
+    key = Key(hash="", **asdict(replace(data, tenant=data.tenant or admin.tenant)))
     _require_grantable(key, admin)
     return key
 
@@ -170,22 +159,10 @@ def _check_limits(data: NewKey) -> None:
 
 
 def build_key_view(key: Key, last_used_at: float = 0.0) -> KeyView:
-    return KeyView(
-        name=key.name,
-        user=key.user,
-        roles=sorted(key.roles),
-        tenant=key.tenant,
-        divisions=sorted(key.divisions),
-        trusted=key.trusted,
-        tools=sorted(key.tools),
-        models=sorted(key.models),
-        origins=sorted(key.origins),
-        not_before=key.not_before,
-        expires_at=key.expires_at,
-        created_at=key.created_at,
-        previous_until=key.previous_until,
-        last_used_at=last_used_at,
-    )
+    view = msgspec.convert({**asdict(key), "last_used_at": last_used_at}, KeyView)
+    for names in (view.roles, view.divisions, view.tools, view.models, view.origins):
+        names.sort()
+    return view
 
 
 def _require_key_admin(request: HttpRequest) -> Caller:

@@ -4,8 +4,7 @@ from toolyard.surfaces.operators import (
     access,
     audit,
     keys,
-    metrics,
-    readiness,
+    monitoring,
     runs,
     server_changes,
     server_sign_ins,
@@ -17,10 +16,9 @@ from toolyard.surfaces.surface import Backend, Route, Surface
 
 def routes(backend: Backend) -> list[Route]:
     return [
-        *readiness.routes(backend.service),
+        *monitoring.routes(backend.service),
         *traces.routes(backend.service),
         *runs.routes(backend.service),
-        *metrics.routes(backend.service),
         *keys.routes(backend.access),
         *access.routes(backend.service, backend.access),
         *audit.routes(backend.service),

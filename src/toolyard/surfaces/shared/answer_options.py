@@ -1,9 +1,33 @@
-"""The body fields that say how the model is to answer."""
+"""The body fields that say how the model is to answer, and where web searches run: the same on every endpoint."""
 
+import msgspec
+from msgspec import field
 from msgspec.structs import replace
 
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
-from toolyard.surfaces.shared.web_search_fields import WebSearchFields
+from toolyard.core.tools.web_search_rule import Preference, SearchMode, parse_search
+from toolyard.surfaces.http.request_body import LenientBody
+
+
+class WebSearchFields(LenientBody, kw_only=True):
+    """`web_search`, or its older form: `useWebSearch` and `webSearchPreference`. Clients write either spelling."""
+
+    web_search: SearchMode | bool | None = field(default=None, name="web_search")
+    web_search_in_camel_case: SearchMode | bool | None = field(default=None, name="webSearch")
+    use_web_search: bool | None = field(default=None, name="use_web_search")
+    use_web_search_in_camel_case: bool | None = field(default=None, name="useWebSearch")
+    web_search_preference: Preference | None = field(default=None, name="web_search_preference")
+    web_search_preference_in_camel_case: Preference | None = field(default=None, name="webSearchPreference")
+    metadata: dict[str, object] | None = None
+    """Whatever the client keeps with the request. The fields above are read here too."""
+
+    @property
+    def search_mode(self) -> SearchMode:
+        """The mode that any of the fields sets. Raises Invalid if they contradict each other."""
+        return parse_search({info.encode_name: getattr(self, info.name) for info in _FIELDS})
+
+
+_FIELDS = msgspec.structs.fields(WebSearchFields)
 
 
 class AnswerFields(WebSearchFields, kw_only=True):

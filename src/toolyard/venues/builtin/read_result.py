@@ -10,11 +10,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from toolyard.core.failed_results import find_char_boundary
 from toolyard.core.items import Call, Problem
 from toolyard.core.ports import ORIGINAL_PREFIX, RECORDED_TURN_PREFIX, Context, Failure, ToolHooks, Value
 from toolyard.core.store import Blobs
 from toolyard.core.tools.definition import Tool
+from toolyard.core.utf8 import find_char_boundary
 
 MAX_BYTES = 12_000
 MAX_MATCHES = 20

@@ -1,5 +1,6 @@
 """Tools as classes: an executor describes itself, says who may use it, and runs. `FunctionVenue` calls it."""
 
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from typing import Protocol, runtime_checkable
@@ -20,12 +21,6 @@ REQUIRED_ATTRIBUTES = (
     "has_permission",
     "execute",
 )
-RULE_ATTRIBUTES = (
-    "divisions", "approval", "approvers", "approvals", "approval_reason", "timeout_s", "approval_s", "retries",
-    "read_only", "destructive", "open_world",
-    "untrusted", "after_untrusted", "idempotent", "exclusive", "max_result_bytes", "examples", "sources",
-)  # fmt: skip
-"""Attributes of an executor that count if it has them; they mean what they mean for `@tool`."""
 
 
 @runtime_checkable
@@ -93,6 +88,12 @@ class Executor(ABC):
     @abstractmethod
     def execute(self, call: Call, context: Context) -> object:
         """Return the result: anything that can be written as JSON. `call.arguments` fit `parameters`."""
+
+
+RULE_ATTRIBUTES = tuple(
+    name for name in inspect.get_annotations(Executor) if name != "roles" and name not in REQUIRED_ATTRIBUTES
+)
+"""Attributes of an executor that count if it has them; they mean what they mean for `@tool`."""
 
 
 def define_tool(executor: ExecutorLike) -> Tool:

@@ -13,8 +13,7 @@ from toolyard.core.tools.mcp_servers import ServerSpec, SignInAnswer
 from toolyard.observability.auditor import Auditor
 from toolyard.venues.mcp.auth.grants import Grant, GrantStore, OpenSignIn
 from toolyard.venues.mcp.auth.sealed_records import SealedRecords
-from toolyard.venues.mcp.catalog.name_records import NameRecords
-from toolyard.venues.mcp.catalog.pin_records import PinRecords
+from toolyard.venues.mcp.catalog.records import NameRecords, PinRecords
 from toolyard.venues.mcp.catalog.router import Router
 from toolyard.venues.mcp.outcomes import SHARED, McpConnection, SessionKind
 

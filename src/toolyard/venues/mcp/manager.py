@@ -28,8 +28,7 @@ from toolyard.observability.auditor import Auditor
 from toolyard.venues.mcp.auth.grants import TOKENS, forget_grants
 from toolyard.venues.mcp.auth.pending_sign_ins import PendingSignIns
 from toolyard.venues.mcp.auth.sealed_records import SealedRecords
-from toolyard.venues.mcp.catalog.name_records import NameRecords
-from toolyard.venues.mcp.catalog.pin_records import PINS, PinRecords
+from toolyard.venues.mcp.catalog.records import PINS, NameRecords, PinRecords
 from toolyard.venues.mcp.catalog.router import Router
 from toolyard.venues.mcp.dependencies import Connector, ServerDependencies
 from toolyard.venues.mcp.outcomes import McpConnection, ServerReply

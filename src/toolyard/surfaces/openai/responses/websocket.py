@@ -23,11 +23,11 @@ from toolyard.core.errors import Invalid
 from toolyard.core.json_errors import describe_json_error
 from toolyard.core.ports import Clock
 from toolyard.core.settings.limits import SocketLimits
+from toolyard.surfaces.http.correlation import log_request
 from toolyard.surfaces.http.errors import MAX_BODY_BYTES, answer_error, invalid_field
 from toolyard.surfaces.http.idempotency import KEY_HEADER
 from toolyard.surfaces.http.request_body import decode_body
 from toolyard.surfaces.http.request_context import CONTEXT_KEY, HEAD_KEY, RequestContext, get_request_head
-from toolyard.surfaces.http.request_log import log_request
 from toolyard.surfaces.openai.request_keys import RETRY_HEADER
 from toolyard.surfaces.openai.responses.parse import ResponseBody, list_input
 from toolyard.surfaces.openai.responses.previous_response import build_missing_error

@@ -10,6 +10,7 @@ from typing import cast
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from toolyard.core.json_types import Json, is_object
 from toolyard.core.tools.definition import Tool
@@ -109,13 +110,10 @@ def build_tool(definition: Json, name: str, server: str, spec: ServerSpec, *, is
         server=server,
         remote=remote,
         approval="ask" if effects.destructive else "never",
-        read_only=effects.read_only,
-        destructive=effects.destructive,
-        open_world=effects.open_world,
         untrusted=not spec.trust,
         unreviewed=not spec.trust and not is_reviewed,
-        idempotent=effects.idempotent,
         timeout_s=spec.call_s,
+        **asdict(effects),
     )
 
 

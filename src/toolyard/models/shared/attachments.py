@@ -1,18 +1,18 @@
-"""Images of a user or in a tool's result, checked before they are sent to a model.
+"""Images and files of a user or in a tool's result, checked before they are sent to a model.
 
-A provider refuses a whole request for one image that it cannot read, and would refuse every later turn as well. So the
-bytes, not the declared type, decide whether something is an image; if not, a text says what to do.
+A provider refuses a whole request for one that it cannot read, and would refuse every later turn as well. So the bytes,
+not the declared type, decide what something is; if it is not what it should be, a text says what to do.
 """
 
 import base64
 import binascii
 import re
-from urllib.parse import unquote
+from urllib.parse import unquote, unquote_to_bytes
 
 from msgspec import Struct
 
 from toolyard.core.items import FilePart, ImagePart, Part, Result
-from toolyard.core.media import detect_image_type, read_image_size
+from toolyard.core.media import PDF, detect_image_type, is_pdf, read_image_size
 
 _SUPPORTS_IMAGES = re.compile(
     r"gpt-4o|gpt-4\.1|gpt-4-turbo|gpt-[5-9]|(?:^|[/:])o(?:1|3|4)(?!-mini)|(?:^|[/:])o4|claude|gemini|qwen[\w.-]*-vl|qvq"
@@ -89,7 +89,55 @@ def _explain_rejection(why: str, instead: str) -> str:
     return f"[an image that cannot be shown: {why}; ask for {instead}]"
 
 
-def _decode_base64(data: str) -> bytes:
+class InlineFile(Struct, frozen=True):
+    """The content of a `data:` URL; `body` is empty if it cannot be decoded."""
+
+    kind: str
+    body: bytes
+    name: str
+
+    @property
+    def is_pdf(self) -> bool:
+        return is_pdf(self.body)
+
+    @property
+    def data(self) -> str:
+        return base64.b64encode(self.body).decode()
+
+    @property
+    def url(self) -> str:
+        return f"data:{PDF if self.is_pdf else self.kind};base64,{self.data}"
+
+    @property
+    def text(self) -> str | None:
+        """The file as text; None if it is not UTF-8, blank or binary."""
+        try:
+            text = self.body.decode()
+        except UnicodeDecodeError:
+            return None
+        return None if not text or text.isspace() or "\0" in text else text
+
+    @property
+    def prompt_text(self) -> str:
+        """A text for the prompt: the content of a text file, or that the file cannot be read."""
+        if self.text is not None:
+            return f"[file {self.name or 'without a name'}]\n{self.text}"
+        return f"[file {self.name or 'without a name'}: {self.kind}, which cannot be read here; ask for its text]"
+
+
+def parse_inline_file(part: FilePart) -> InlineFile | None:
+    """Return the file in a `data:` URL; None for any other address."""
+    if part.url[:5].lower() != "data:":
+        return None
+    head, _, data = part.url[5:].partition(",")
+    kind = head.partition(";")[0].strip().lower() or "text/plain"
+    body = unquote_to_bytes(data)
+    if head.lower().endswith(";base64"):
+        body = _decode_base64(body)
+    return InlineFile(kind, body, part.name.strip())
+
+
+def _decode_base64(data: str | bytes) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):
