@@ -5,10 +5,11 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from weakref import WeakValueDictionary
 
+import msgspec
 from msgspec.structs import replace
 
 from toolyard.core.conversation.commands import Start
-from toolyard.core.conversation.events import REQUEST_KEY_S, ConversationChanged, Entry, RequestKey
+from toolyard.core.conversation.events import REQUEST_KEY_S, ConversationChanged, Entry, RequestKey, RunRequest
 from toolyard.core.conversation.run_view import RunView
 from toolyard.core.errors import Invalid, RequestRepeated
 from toolyard.core.ports import Clock
@@ -37,17 +38,7 @@ def build_restart(entries: Sequence[Entry], run_id: str, correlation_id: str) ->
         request=replace(entries[0].request, replaces=view.run_id),
         run_id=run_id,
         input=(),
-        app_tools=request.app_tools,
-        tool_choice=request.tool_choice,
-        model=request.model,
-        limits=request.limits,
-        web_search=request.web_search,
-        context=request.context,
-        language=request.language,
-        mcp_client=request.mcp_client,
-        options=request.options,
-        ends_on_expiry=request.ends_on_expiry,
-        client_fields=request.client_fields,
+        run=msgspec.convert(request, RunRequest, from_attributes=True),
         may_open=False,
     )
 

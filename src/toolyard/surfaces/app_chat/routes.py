@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from toolyard.core.conversation.commands import Change
 from toolyard.core.conversation.cursor import Cursor, parse_cursor
-from toolyard.core.conversation.events import RequestKey
+from toolyard.core.conversation.events import RequestKey, RunRequest
 from toolyard.core.conversation.notes import to_notes
 from toolyard.core.conversation.run_view import OpenRuns
 from toolyard.core.conversation.settings import Settings, SettingsChange
@@ -178,17 +178,19 @@ class RequestHandler:
         start = service.runs.build_start(
             caller,
             input,
+            RunRequest(
+                app_tools=tuple(tool for tool in tools if tool.name not in overridden),
+                tool_choice=data.tool_choice,
+                model=data.model,
+                limits=None
+                if conversation_id
+                else compute_remaining_limits(data.messages, service.runs.limits_for(caller)),
+                web_search=data.search_mode,
+                options=data.answer_options,
+                language=data.language,
+            ),
             correlation_id=self._correlation_id,
-            tool_choice=data.tool_choice,
-            model=data.model,
-            limits=None
-            if conversation_id
-            else compute_remaining_limits(data.messages, service.runs.limits_for(caller)),
-            web_search=data.search_mode,
-            options=data.answer_options,
-            language=data.language,
             settings=settings,
-            app_tools=[tool for tool in tools if tool.name not in overridden],
             interrupt=data.interrupt,
             may_open=not conversation_id,
             request=self._key,

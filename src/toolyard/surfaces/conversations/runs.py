@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from toolyard.core.conversation.commands import Start, Stop
 from toolyard.core.conversation.cursor import parse_cursor
 from toolyard.core.conversation.decide import has_question
+from toolyard.core.conversation.events import RunRequest
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.conversation.state import State
 from toolyard.core.items import Part, TextPart, UserMessage
@@ -207,13 +208,15 @@ def parse_chat(
     return service.runs.build_start(
         context.caller,
         [message] if parts else [],
+        RunRequest(
+            tool_choice=data.tool_choice,
+            model=data.model,
+            limits=limits,
+            web_search=data.search_mode,
+            options=data.answer_options,
+            language=data.language,
+        ),
         correlation_id=context.correlation_id,
-        tool_choice=data.tool_choice,
-        model=data.model,
-        limits=limits,
-        web_search=data.search_mode,
-        options=data.answer_options,
-        language=data.language,
         interrupt=data.interrupt,
         may_open=False,
     )

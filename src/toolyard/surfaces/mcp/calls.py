@@ -23,6 +23,7 @@ from toolyard.core.conversation.events import (
     Entry,
     Published,
     RunQueued,
+    RunRequest,
 )
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.conversation.state import State
@@ -214,9 +215,9 @@ class ToolCallHandler:
         return service.runs.build_start(
             self._peer.caller,
             (self._call,),
+            RunRequest(mcp_client=self._peer.client),
             correlation_id=self._peer.correlation_id,
             settings=Settings(title=f"MCP: {self._name}", unlisted=True),
-            mcp_client=self._peer.client,
             request=self._peer.request_key,
         )
 

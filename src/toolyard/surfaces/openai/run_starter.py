@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.commands import Delete, Start, Stop
-from toolyard.core.conversation.events import Entry, RequestKey
+from toolyard.core.conversation.events import Entry, RequestKey, RunRequest
+from toolyard.core.conversation.notes import to_notes
 from toolyard.core.conversation.run_view import RunView
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.conversation.state import State
@@ -249,17 +250,19 @@ class RunStarter:
         return self._service.runs.build_start(
             context.caller,
             request.items,
+            RunRequest(
+                app_tools=tuple(request.tools),
+                tool_choice=request.tool_choice,
+                model=resolve_model(request.model),
+                web_search=request.web_search,
+                context=to_notes({INSTRUCTIONS: request.instructions} if request.instructions else {}),
+                options=request.options,
+                ends_on_expiry=True,
+                leave_s=self._leave_s if request.ends_without_client else 0.0,
+                client_fields=request.client_fields,
+            ),
             correlation_id=context.correlation_id,
-            tool_choice=request.tool_choice,
-            model=resolve_model(request.model),
-            context={INSTRUCTIONS: request.instructions} if request.instructions else {},
             settings=settings,
-            app_tools=request.tools,
-            web_search=request.web_search,
-            options=request.options,
-            ends_on_expiry=True,
-            leave_s=self._leave_s if request.ends_without_client else 0.0,
-            client_fields=request.client_fields,
             delivers=delivers,
             may_open=may_open,
             request=key,

@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
+from toolyard.core.conversation.events import RunRequest
 from toolyard.core.conversation.notes import to_notes
 from toolyard.core.items import Item, TextPart, UserMessage
 from toolyard.core.ports import Servers
@@ -95,23 +96,27 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
             await service.conversations.require(data.conversation_id, context.caller)
         input, sources = await remove_sentences(service, await read_input(data, service), context.caller)
         has_history = bool(data.history or data.conversation_history)
+        notes = to_notes(data.context)
         settings = replace(
             service.default_settings,
             title=build_title(data.prompt),
+            context=notes,
             ephemeral=has_history if data.keep is None else not data.keep,
         )
         start = service.runs.build_start(
             context.caller,
             input,
+            RunRequest(
+                tool_choice="none" if data.mode == "chat-only" else data.tool_choice,
+                model=data.model,
+                web_search=data.search_mode,
+                options=data.answer_options,
+                # A new conversation keeps the context in its settings; an existing one has it for this run only.
+                context=notes if data.conversation_id else {},
+                language=data.language,
+            ),
             correlation_id=context.correlation_id,
-            tool_choice="none" if data.mode == "chat-only" else data.tool_choice,
-            model=data.model,
-            web_search=data.search_mode,
-            options=data.answer_options,
-            # A new conversation keeps the context in its settings; an existing one has it for this run only.
-            context=data.context if data.conversation_id else {},
-            settings=replace(settings, context=to_notes(data.context)),
-            language=data.language,
+            settings=settings,
             may_open=not data.conversation_id,
             request=await read_request_key(request),
         )
