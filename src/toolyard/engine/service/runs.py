@@ -1,7 +1,7 @@
 """Runs for surfaces: start them once for each request, deliver results of applications, admit callers."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 
 from msgspec import Struct
 
@@ -34,6 +34,7 @@ from toolyard.engine.loop.command_checks import plan_search
 from toolyard.engine.replicas.ownership import STOPPING, Driver
 from toolyard.engine.replicas.requests import build_restart
 from toolyard.engine.service.conversations import Conversations
+from toolyard.named_locks import NamedLocks
 
 
 class StartedRun(Struct, frozen=True, kw_only=True, eq=False):
@@ -53,6 +54,7 @@ class Runs:
         self._store = store
         self._driver = driver
         self._conversations = conversations
+        self._locks = NamedLocks()
 
     def build_start(
         self,
@@ -184,6 +186,10 @@ class Runs:
         trial = build_failed_result(call.call, "error", Problem(error="", error_type=""), 0.0)
         decide(state, Deliver(by=by, results=(trial,)), self._deps.clock.now())
         return call, entry.tool
+
+    def hold(self, request: RequestKey | None) -> AbstractAsyncContextManager[None]:
+        """Keep later requests with the key waiting until the block ends."""
+        return nullcontext() if request is None else self._locks.lock("request", request.key_hash)
 
     async def admit(self, caller: Caller) -> Allowance:
         """Count a new request of this caller. Raises RateLimited with the time to wait."""

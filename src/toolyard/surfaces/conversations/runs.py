@@ -20,7 +20,6 @@ from toolyard.core.conversation.state import State
 from toolyard.core.items import Part, TextPart, UserMessage
 from toolyard.core.settings.limits import Limits
 from toolyard.engine.log.open_runs import load_open_runs
-from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.service import Service
 from toolyard.surfaces.conversations.attachments import ChatAttachment, find_attachments, parse_attachments
 from toolyard.surfaces.http.authorization import PathId, load_state, resolve_max_turns
@@ -87,8 +86,6 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
 
 
 def _chat_routes(service: Service) -> list[HTTPRouteHandler]:
-    locks = KeyLocks()
-
     @post(
         f"{CONVERSATION_PATH}/chat",
         status_code=200,
@@ -108,8 +105,7 @@ def _chat_routes(service: Service) -> list[HTTPRouteHandler]:
         # the conversation may have been deleted during it.
         await service.conversations.require(conversation_id, context.caller)
         key = await read_request_key(request)
-        async with locks.hold(key):
-            headers = await admit_once(service, context.caller, key)
+        async with admit_once(service, context.caller, key) as headers:
             state = await load_state(service, conversation_id, context.caller)
             limits = resolve_limits(state.settings, service.runs.limits_for(context.caller))
             attached = parse_attached(data, state)

@@ -23,8 +23,8 @@ from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.web_search_rule import SearchMode
 from toolyard.engine.log.open_runs import is_at_rest
 from toolyard.engine.log.readers import Reader
-from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.service import Service, StartedRun
+from toolyard.named_locks import NamedLocks
 from toolyard.surfaces.http.authorization import admit_request
 from toolyard.surfaces.http.errors import invalid_field, raise_model_failure
 from toolyard.surfaces.http.idempotency import REPLAYED_HEADERS
@@ -116,7 +116,7 @@ class RunStarter:
         self._service = service
         self._leave_s = leave_s
         self.approval_hold_s = approval_hold_s
-        self._locks = KeyLocks()
+        self._locks = NamedLocks()
 
     async def start(self, http_request: HttpRequest, request: ParsedRequest) -> AdmittedRun:
         """Start a run, or join that of an earlier sending. The caller detaches the reader."""
@@ -182,7 +182,7 @@ class RunStarter:
 
     def hold(self, name: str) -> AbstractAsyncContextManager[None]:
         """Keep other requests that hold the same name waiting until the block ends."""
-        return self._locks.hold(RequestKey(key_hash=name, body_hash=""))
+        return self._locks.lock("request", name)
 
     async def find_joined(self, identity: RequestIdentity, context: RequestContext) -> AdmittedRun | None:
         """Return the run of an earlier sending of the request, or the one in its place, from its start; else None.

@@ -15,7 +15,6 @@ from toolyard.core.conversation.notes import to_notes
 from toolyard.core.items import Item, TextPart, UserMessage
 from toolyard.core.ports import Servers
 from toolyard.core.tools.mcp_servers import ServerCard, ServerStatus
-from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.service import Service
 from toolyard.surfaces.http.idempotency import admit_once, read_request_key
 from toolyard.surfaces.http.openapi import ERRORS, EVENT_STREAM
@@ -86,8 +85,6 @@ class ToolsHealth(Struct, kw_only=True):
 
 
 def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
-    locks = KeyLocks()
-
     @post("/ai/respond", status_code=200, media_type=EVENT_STREAM, responses=ERRORS, tags=["respond"])
     async def respond(request: HttpRequest, data: JSONBody[RespondBody]) -> Stream:
         """Start a run for a prompt and stream its events."""
@@ -121,8 +118,7 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
             request=await read_request_key(request),
         )
         conversation = data.conversation_id or service.clock.new_id("conversation")
-        async with locks.hold(start.request):
-            headers = await admit_once(service, context.caller, start.request)
+        async with admit_once(service, context.caller, start.request) as headers:
             for source in sources:
                 await service.conversations.copy_blobs(source, conversation, input)
             return await start_and_stream(service, request, conversation, start, headers)

@@ -11,8 +11,8 @@ its own.
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import cast
 
 import msgspec
@@ -29,7 +29,6 @@ from toolyard.core.conversation.events import (
     Entry,
     HistoryRewound,
     Reply,
-    RequestKey,
     RunQueued,
     RunRequest,
 )
@@ -41,9 +40,9 @@ from toolyard.core.ports import Failure, Value
 from toolyard.engine.access.authentication import Authenticator
 from toolyard.engine.log.open_runs import load_open_runs
 from toolyard.engine.log.readers import Reader
-from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.run_options import THREAD_PREFIX
 from toolyard.engine.service import Service
+from toolyard.named_locks import NamedLocks
 from toolyard.surfaces.http.authorization import admit_request
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
@@ -189,7 +188,7 @@ class Threads:
     def __init__(self, service: Service, access: Authenticator) -> None:
         self._service = service
         self._access = access
-        self._locks = KeyLocks()
+        self._locks = NamedLocks()
 
     def find(self, request: HttpRequest, thread_id: str) -> Thread:
         """Return the thread of the caller that has this id; it need not exist yet. Raise Forbidden or Invalid."""
@@ -282,11 +281,9 @@ class Threads:
         async with self._hold(thread):
             await self._stop_runs(thread)
 
-    @asynccontextmanager
-    async def _hold(self, thread: Thread) -> AsyncGenerator[None]:
+    def _hold(self, thread: Thread) -> AbstractAsyncContextManager[None]:
         """Let one request of a thread at a time through. Another replica is kept out by what the log refuses."""
-        async with self._locks.hold(RequestKey(key_hash=thread.conversation, body_hash="")):
-            yield
+        return self._locks.lock("thread", thread.conversation)
 
     async def _load(self, thread: Thread) -> State:
         """Return the state of a thread, empty for a new one. Raise NotFound if it is not the caller's."""
