@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Self, Unpack, cast, overload
+from typing import Self, Unpack, overload
 
 from msgspec.structs import replace
 
@@ -30,7 +30,7 @@ from toolyard.engine.access.authentication import Authenticator
 from toolyard.engine.log.readers import Reader
 from toolyard.engine.output_types import OutputType, T
 from toolyard.engine.run import Run
-from toolyard.engine.run_options import RunOptions, StartOptions, check_run_options
+from toolyard.engine.run_options import RunOptions, build_run_request, check_run_options
 from toolyard.engine.run_result import RunResult
 from toolyard.engine.service import Service
 from toolyard.hosting import ContextTask, serve_lifespan
@@ -208,7 +208,14 @@ class Yard:
         if output is not None:
             options["options"] = _set_output_schema(options.get("options", DEFAULT_OPTIONS), output.schema)
         caller, conversation = options.pop("caller", LOCAL_CALLER), options.pop("conversation", "")
-        start = self.service.runs.build_start(caller, self._to_items(message), **cast(StartOptions, options))
+        start = self.service.runs.build_start(
+            caller,
+            self._to_items(message),
+            build_run_request(options),
+            correlation_id=options.get("correlation_id", ""),
+            settings=options.get("settings"),
+            interrupt=options.get("interrupt", False),
+        )
         start = replace(start, may_name_address=True)
         return Run(self.service, conversation or self._opened_app.clock.new_id("conversation"), start, output)
 

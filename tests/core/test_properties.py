@@ -28,7 +28,15 @@ from toolyard.core.conversation.commands import (
     StateCommand,
     Stop,
 )
-from toolyard.core.conversation.events import CallEnded, CallParked, CallStarted, Entry, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import (
+    CallEnded,
+    CallParked,
+    CallStarted,
+    Entry,
+    RunRequest,
+    TurnEnded,
+    TurnFailed,
+)
 from toolyard.core.conversation.history import History
 from toolyard.core.conversation.plan import Step, Wait, plan
 from toolyard.core.conversation.run_state import Phase
@@ -192,8 +200,7 @@ class Play:
             by=OWNER,
             run_id=self._id("r"),
             input=items,
-            limits=LIMITS[pick % len(LIMITS)],
-            ends_on_expiry=pick % 2 == 1,
+            run=RunRequest(limits=LIMITS[pick % len(LIMITS)], ends_on_expiry=pick % 2 == 1),
         )
 
     def _provider_call(self) -> tuple[Item, ...]:

@@ -19,7 +19,7 @@ from support import (
     wait_for_event,
 )
 from toolyard import Caller, Run, Tool, ToolError, Yard, tool
-from toolyard.core.conversation.events import CallEnded, CallParked, RunEnded, RunSuspended
+from toolyard.core.conversation.events import CallEnded, CallParked, RunEnded, RunRequest, RunSuspended
 from toolyard.core.errors import Invalid, Refused
 from toolyard.core.items import TextPart, UserMessage
 from toolyard.testing import Scripted, call, say, together
@@ -127,7 +127,8 @@ async def test_a_parked_call_survives_a_restart_and_takes_its_result(tmp_path: P
 
 def _start_ending_on_expiry(yard: Yard, *tools: Tool) -> Run:
     item = UserMessage(id="item_in", at=0.0, parts=(TextPart(text="go"),))
-    start = yard.service.runs.build_start(Caller(user="local"), [item], app_tools=tools, ends_on_expiry=True)
+    request = RunRequest(app_tools=tools, ends_on_expiry=True)
+    start = yard.service.runs.build_start(Caller(user="local"), [item], request)
     return Run(yard.service, "c", start)
 
 

@@ -10,7 +10,15 @@ import pytest
 from support import collect_events, read_entries, wait_for_event
 from toolyard import Caller, Run, Settings, Yard, tool
 from toolyard.app import Wiring
-from toolyard.core.conversation.events import HistoryCompacted, ModelDelta, RunEnded, RunStarted, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import (
+    HistoryCompacted,
+    ModelDelta,
+    RunEnded,
+    RunRequest,
+    RunStarted,
+    TurnEnded,
+    TurnFailed,
+)
 from toolyard.core.conversation.settings import SettingsChange
 from toolyard.core.items import ModelText, Problem, Result, TextPart, Usage, UserMessage
 from toolyard.core.ports import ModelRequest
@@ -88,7 +96,7 @@ async def test_a_summary_is_made_without_the_options_of_the_request() -> None:
     async with asyncio.timeout(20), build_yard(script) as yard:
         for number in range(9):
             message = UserMessage(id=f"item_{number}", at=0.0, parts=(TextPart(text=WORDS),))
-            start = yard.service.runs.build_start(Caller(user="local"), [message], options=options)
+            start = yard.service.runs.build_start(Caller(user="local"), [message], RunRequest(options=options))
             await collect_events(Run(yard.service, "c", start))
     assert set(map(repr, used_options[True])) == {repr(DEFAULT_OPTIONS)}
     assert set(map(repr, used_options[False])) == {repr(options)}

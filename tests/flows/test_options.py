@@ -7,7 +7,7 @@ import pytest
 
 from support import collect_events, find_history_faults, get_ending, open_yard, read_entries, wait_for_event
 from toolyard import Caller, Run, Tool, Yard, tool
-from toolyard.core.conversation.events import RunEnded, RunSuspended
+from toolyard.core.conversation.events import RunEnded, RunRequest, RunSuspended
 from toolyard.core.errors import Invalid
 from toolyard.core.items import TextPart, UserMessage
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
@@ -26,7 +26,8 @@ def add(a: int) -> int:
 
 def start_run(yard: Yard, options: Options, *app_tools: Tool) -> Run:
     item = UserMessage(id="item_in", at=0.0, parts=(TextPart(text="go"),))
-    start = yard.service.runs.build_start(Caller(user="local"), [item], app_tools=app_tools, options=options)
+    request = RunRequest(app_tools=app_tools, options=options)
+    start = yard.service.runs.build_start(Caller(user="local"), [item], request)
     return Run(yard.service, "c", start)
 
 

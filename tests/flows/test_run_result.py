@@ -3,7 +3,7 @@
 import pytest
 
 from toolyard import Caller, RunFailed, RunWaiting, Tool, Yard, tool
-from toolyard.core.conversation.events import Event, RunEnded
+from toolyard.core.conversation.events import Event, RunEnded, RunRequest
 from toolyard.core.items import TextPart, UserMessage
 from toolyard.core.settings.options import Options
 from toolyard.engine.run import Run
@@ -101,6 +101,7 @@ async def test_the_output_is_the_json_of_the_text_if_the_request_has_a_schema(
 ) -> None:
     async with Yard(model=Scripted([turn])) as yard:
         message = UserMessage(id="item_1", at=0.0, parts=(TextPart(text="add"),))
-        start = yard.service.runs.build_start(Caller(user="ann"), [message], options=Options(output_schema=schema))
+        request = RunRequest(options=Options(output_schema=schema))
+        start = yard.service.runs.build_start(Caller(user="ann"), [message], request)
         result = await Run(yard.service, "conversation_output", start).result()
     assert (result.text, result.output) == ("".join(turn.text), output)

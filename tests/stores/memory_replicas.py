@@ -20,10 +20,10 @@ from toolyard.core.store import (
     LogHead,
     OwnedElsewhere,
 )
+from toolyard.named_locks import NamedLocks
 from toolyard.stores.entries import ends_run
 from toolyard.stores.memory import MemoryConversation, MemoryData, MemoryStore
 from toolyard.stores.rate_limit import GcraLimiter
-from toolyard.stores.single_process import NamedLocks
 
 
 @dataclass(slots=True)

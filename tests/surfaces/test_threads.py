@@ -10,6 +10,7 @@ from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
 from surfaces.api_client import build_key, build_yard, connect_api_client
 from toolyard import Tool, Yard, tool
 from toolyard.core.caller import Caller
+from toolyard.core.conversation.events import RunRequest
 from toolyard.core.conversation.run_view import RunView
 from toolyard.core.errors import Invalid, NotFound, Refused
 from toolyard.core.items import MAX_ID_CHARS, Call, Item, ModelText, Result, TextPart, UserMessage
@@ -19,7 +20,6 @@ from toolyard.surfaces.shared.threads import (
     CallDecision,
     Thread,
     ThreadMessage,
-    ThreadRequest,
     ThreadRun,
     Threads,
     derive_conversation_id,
@@ -27,9 +27,9 @@ from toolyard.surfaces.shared.threads import (
 from toolyard.testing import Script, Scripted, call, say, together
 
 ANN = Caller(user="ann", tenant="t")
-NOTHING = ThreadRequest()
+NOTHING = RunRequest()
 TAKE_PHOTO = Tool(name="take_photo", description="Take a photo.", venue="client")
-WITH_CAMERA = ThreadRequest(tools=[TAKE_PHOTO])
+WITH_CAMERA = RunRequest(app_tools=(TAKE_PHOTO,))
 
 
 @tool(approval="ask")
@@ -47,7 +47,7 @@ class ThreadTalk:
         conversation = derive_conversation_id(caller, thread_id)
         self.thread = Thread(conversation=conversation, caller=caller, correlation_id="trace")
 
-    async def send(self, id: str, text: str, request: ThreadRequest = NOTHING) -> RunView:
+    async def send(self, id: str, text: str, request: RunRequest = NOTHING) -> RunView:
         return await read(await self.threads.send(self.thread, message(id, text), request))
 
     async def list_texts(self) -> list[str]:

@@ -6,9 +6,11 @@ from types import NoneType, UnionType
 from typing import Literal, TypedDict, cast, get_args, get_origin, get_type_hints
 
 from toolyard.core.caller import Caller
+from toolyard.core.conversation.events import RunRequest
+from toolyard.core.conversation.notes import to_notes
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.settings.limits import Limits
-from toolyard.core.settings.options import Options
+from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.web_search_rule import SearchMode
 
@@ -46,6 +48,21 @@ class RunOptions(StartOptions, total=False):
     caller: Caller
     conversation: str
     """The id of a conversation to continue; a new one if it is left out."""
+
+
+def build_run_request(options: StartOptions) -> RunRequest:
+    """Return what the options ask of the run. Raises Invalid if the context is too large."""
+    return RunRequest(
+        app_tools=tuple(options.get("app_tools", ())),
+        tool_choice=options.get("tool_choice", "auto"),
+        model=options.get("model", ""),
+        limits=options.get("limits"),
+        web_search=options.get("web_search", ""),
+        context=to_notes(options.get("context", {})),
+        language=options.get("language", ""),
+        options=options.get("options", DEFAULT_OPTIONS),
+        ends_on_expiry=options.get("ends_on_expiry", False),
+    )
 
 
 def _list_types(hint: object) -> tuple[type, ...]:

@@ -1,35 +1,12 @@
 """What stores that one process uses have in common: no other replicas, and locks and rate limits in its memory."""
 
-import asyncio
-from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping, Sequence
 from uuid import uuid4
 
 from toolyard.core.errors import NotFound
 from toolyard.core.store import Allowance, CommandAnswer, ForwardedCommand, LogHead
+from toolyard.named_locks import NamedLocks
 from toolyard.stores.rate_limit import GcraLimiter
-
-
-class NamedLocks:
-    """Lets one task at a time of this process hold a name."""
-
-    def __init__(self) -> None:
-        self._locks: dict[tuple[str, str], asyncio.Lock] = {}
-        self._users: defaultdict[tuple[str, str], int] = defaultdict(int)
-
-    @asynccontextmanager
-    async def lock(self, kind: str, name: str) -> AsyncGenerator[None]:
-        key = kind, name
-        lock = self._locks.setdefault(key, asyncio.Lock())
-        self._users[key] += 1
-        try:
-            async with lock:
-                yield
-        finally:
-            self._users[key] -= 1
-            if not self._users[key]:
-                del self._users[key], self._locks[key]
 
 
 class SingleProcessPorts:

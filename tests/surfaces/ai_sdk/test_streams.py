@@ -10,12 +10,19 @@ from surfaces.api_client import Json, build_key, build_yard
 from surfaces.fast_model import WHOLE_TEXT, FastModel, read_late
 from surfaces.in_process_client import InProcessClient, open_in_process_client
 from toolyard import Context, Limits, tool
-from toolyard.core.conversation.events import ModelDelta, ReasoningAppended, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import (
+    ModelDelta,
+    ReasoningAppended,
+    RunRequest,
+    TextAppended,
+    TurnEnded,
+    TurnFailed,
+)
 from toolyard.core.items import Citation, ModelText, Reasoning, TextPart, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.surfaces.ai_sdk.encoder import UiMessageEncoder, WholeTurnReader
 from toolyard.surfaces.http.sse import stream_events
-from toolyard.surfaces.shared.threads import Thread, ThreadMessage, ThreadRequest, Threads, derive_conversation_id
+from toolyard.surfaces.shared.threads import Thread, ThreadMessage, Threads, derive_conversation_id
 from toolyard.testing import Script, call, fail, say, together
 from toolyard.yard import LOCAL_CALLER
 
@@ -382,7 +389,7 @@ async def test_a_client_that_reads_slowly_gets_all_of_the_text(first_bytes: int)
         conversation = derive_conversation_id(LOCAL_CALLER, "chat-1")
         thread = Thread(conversation=conversation, caller=LOCAL_CALLER, correlation_id="trace")
         message = ThreadMessage(id="m1", parts=(TextPart(text="Talk"),))
-        run = await threads.send(thread, message, ThreadRequest())
+        run = await threads.send(thread, message, RunRequest())
         stream = stream_events(WholeTurnReader(run.reader), UiMessageEncoder(run.view, run.reader.end), "trace")
         body = await read_late(yard, conversation, stream, first_bytes)
         frames = body.decode().split("\n\n")[:-2]

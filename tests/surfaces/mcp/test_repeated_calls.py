@@ -7,7 +7,6 @@ import pytest
 from surfaces.api_client import Json, build_yard
 from surfaces.mcp_host import Host, HostAnswer, open_host
 from toolyard import tool
-from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.surfaces.http.idempotency import build_request_key
 from toolyard.surfaces.mcp.calls import ToolCallHandler, UndecidedCalls
 from toolyard.surfaces.mcp.client import ClientState, Peer
@@ -65,7 +64,7 @@ async def test_a_legacy_client_has_no_open_call_left_after_a_repeated_one() -> N
         peer = Peer(caller=caller, correlation_id="trace", client_state=client_state, request_key=key)
         request = RpcRequest(id=1, method="tools/call", params={"name": "charge", "arguments": {"amount": 1}})
         for _ in range(2):
-            handler = ToolCallHandler(yard.service, UndecidedCalls(), KeyLocks(), request, peer)
+            handler = ToolCallHandler(yard.service, UndecidedCalls(), request, peer)
             async for _message in handler.stream_messages():
                 assert len(client_state.open_calls) == 1
             assert not client_state.open_calls

@@ -13,7 +13,7 @@ from surfaces.openai.clients import HELLO, Served, add_to_groceries, added, orde
 from toolyard import tool
 from toolyard.core.conversation.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.conversation.state import State
-from toolyard.core.items import Call, ModelText, Result
+from toolyard.core.items import Call, ModelText, Problem, Result
 from toolyard.core.ports import ModelRequest
 from toolyard.engine.loop import left_runs
 from toolyard.engine.loop.left_runs import has_changing_call
@@ -66,6 +66,18 @@ class PayingModel(PausingModel):
             yield delta
 
 
+class RecoveringModel(PausingModel):
+    """Fails once, for a reason that passes."""
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+        if not self.requests:
+            self.requests += 1
+            yield TurnFailed(problem=Problem(error="try again later", error_type="unavailable"))
+            return
+        async for delta in super().stream(request):
+            yield delta
+
+
 @asynccontextmanager
 async def ask(
     served: Served, headers: dict[str, str] | None = None, **fields: Json
@@ -78,11 +90,13 @@ async def ask(
         yield answer
 
 
-async def leave(served: Served, model: PausingModel, *, stream: bool) -> None:
+async def leave(
+    served: Served, model: PausingModel, headers: dict[str, str] | None = None, *, stream: bool = False
+) -> None:
     """Ask, and leave in the middle of the answer."""
 
     async def read() -> None:
-        async with ask(served, stream=stream) as answer:
+        async with ask(served, headers, stream=stream) as answer:
             await answer.read()
 
     asking = asyncio.create_task(read())
@@ -98,6 +112,16 @@ async def test_the_run_of_a_client_that_left_is_stopped(stream: bool) -> None:
         await leave(served, model, stream=stream)
         await model.cancelled.wait()
     assert model.requests == 1
+
+
+async def test_the_run_of_a_request_that_is_sent_again_after_a_failure_is_stopped_as_well() -> None:
+    model = RecoveringModel()
+    async with serve_model(model, leave_s=LEAVE_S) as served:
+        async with ask(served, stream=False) as failed:
+            assert failed.status == 503
+        await leave(served, model, RETRY)
+        await model.cancelled.wait()
+    assert model.requests == 2
 
 
 @pytest.mark.parametrize("leave_s", [0.0, 60.0], ids=["without a time", "in time"])

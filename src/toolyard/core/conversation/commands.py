@@ -6,8 +6,7 @@ A command is plain data, so that it can be stored, sent to the process that owns
 from msgspec import Struct
 
 from toolyard.core.caller import Caller
-from toolyard.core.conversation.events import Origin, Remember, Reply, RequestKey
-from toolyard.core.conversation.notes import Note
+from toolyard.core.conversation.events import Origin, Remember, Reply, RequestKey, RunRequest
 from toolyard.core.conversation.settings import Settings, SettingsChange
 from toolyard.core.errors import (
     Fenced,
@@ -21,11 +20,6 @@ from toolyard.core.errors import (
     Unavailable,
 )
 from toolyard.core.items import Item, Result
-from toolyard.core.settings.limits import Limits
-from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
-from toolyard.core.tools.definition import Tool
-from toolyard.core.tools.mcp_servers import McpClient
-from toolyard.core.tools.web_search_rule import SearchMode
 
 _ERRORS: dict[str, type[ToolyardError]] = {
     "request_repeated": RequestRepeated,
@@ -77,28 +71,15 @@ class Start(_Command, frozen=True, kw_only=True, tag="start"):
 
     run_id: str
     input: tuple[Item, ...]
-    app_tools: tuple[Tool, ...] = ()
-    tool_choice: str = "auto"
-    model: str = ""
+    run: RunRequest = RunRequest()
     may_name_address: bool = False
     """Whether a model may be an address or a file. Only `Yard` sets it: whoever calls the library has opened it."""
-    limits: Limits | None = None
-    web_search: SearchMode = ""
-    context: dict[str, Note] = {}
-    """Named context of this request only."""
-    language: str = ""
     settings: Settings = Settings()
     """The settings of the conversation if this command opens it."""
     may_open: bool = True
     """Whether the command opens a conversation that does not exist; False for one that may have been deleted since."""
     queue_limit: int = 16
     interrupt: bool = False
-    mcp_client: McpClient | None = None
-    """The MCP client that makes the request; None for any other client."""
-    options: Options = DEFAULT_OPTIONS
-    ends_on_expiry: bool = False
-    leave_s: float = 0.0
-    client_fields: dict[str, object] = {}
     delivers: tuple[Result, ...] = ()
     """Results for all calls of the current run that wait for their client. The new run goes on in its place."""
 

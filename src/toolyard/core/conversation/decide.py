@@ -114,21 +114,22 @@ def _start(state: State, command: Start, now: float) -> Events:
         stop = _continue_run(state, command, now)
     else:
         stop = _interrupt(state, command) if command.interrupt else _withdraw_proposals(state, command, now)
+    run = command.run
     queued = RunQueued(
         caller=command.by,
         input=command.input,
-        app_tools=command.app_tools,
-        tool_choice=command.tool_choice,
-        model=command.model,
-        limits=command.limits,
-        web_search=command.web_search,
-        context=command.context,
-        language=command.language,
-        mcp_client=command.mcp_client,
-        options=command.options,
-        ends_on_expiry=command.ends_on_expiry,
-        leave_s=command.leave_s,
-        client_fields=command.client_fields,
+        app_tools=run.app_tools,
+        tool_choice=run.tool_choice,
+        model=run.model,
+        limits=run.limits,
+        web_search=run.web_search,
+        context=run.context,
+        language=run.language,
+        mcp_client=run.mcp_client,
+        options=run.options,
+        ends_on_expiry=run.ends_on_expiry,
+        leave_s=run.leave_s,
+        client_fields=run.client_fields,
     )
     return (*opening, *_close_trailing_calls(state, now), *stop, queued)
 

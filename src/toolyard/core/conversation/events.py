@@ -91,11 +91,9 @@ class HistoryCompacted(_Event, frozen=True, kw_only=True, tag="history.compacted
     """Estimated tokens of the history, before and after."""
 
 
-class RunQueued(_Event, frozen=True, kw_only=True, tag="run.queued"):
-    """A request was queued, with all that another owner needs to run it later."""
+class RunRequest(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """What a request asks of its run, besides its input."""
 
-    caller: Caller
-    input: tuple[Item, ...]
     app_tools: tuple[Tool, ...] = ()
     tool_choice: str = "auto"
     model: str = ""
@@ -105,6 +103,7 @@ class RunQueued(_Event, frozen=True, kw_only=True, tag="run.queued"):
     """Named context of this request only, besides the conversation's."""
     language: str = ""
     mcp_client: McpClient | None = None
+    """The MCP client that makes the request; None for any other client."""
     options: Options = DEFAULT_OPTIONS
     """Options for the model's answers, before those that are configured for the model."""
     ends_on_expiry: bool = False
@@ -113,6 +112,13 @@ class RunQueued(_Event, frozen=True, kw_only=True, tag="run.queued"):
     """How long the run goes on while nobody reads it; 0 means until its end."""
     client_fields: dict[str, object] = {}
     """What the client said that its answers repeat. The engine does not read it."""
+
+
+class RunQueued(_Event, RunRequest, frozen=True, kw_only=True, tag="run.queued"):
+    """A request was queued, with all that another owner needs to run it later."""
+
+    caller: Caller
+    input: tuple[Item, ...]
 
 
 class RunStarted(_Event, frozen=True, kw_only=True, tag="run.started"):

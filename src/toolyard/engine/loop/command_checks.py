@@ -28,8 +28,8 @@ def check_command(command: StateCommand, state: State, deps: Deps) -> None:
         check_named_model(command.settings.model, deps, may_name_address=may_name_address)
         check_language(command.settings.language)
     if isinstance(command, Start):
-        check_language(command.language)
-        check_options(command.options)
+        check_language(command.run.language)
+        check_options(command.run.options)
         _check_output_schema(command, deps)
         if not (command.input or command.delivers) and not has_question(state.history):
             raise Invalid("there is nothing to answer: send a message", {"field": "input"})
@@ -72,15 +72,15 @@ def _check_approval(command: Approve, state: State, deps: Deps) -> None:
 
 def _check_start(command: Start, deps: Deps) -> None:
     registry = deps.registry
-    check_named_model(command.model, deps, may_name_address=command.may_name_address)
+    check_named_model(command.run.model, deps, may_name_address=command.may_name_address)
     if wrong := find_faults(command.input, open_end=True):
         raise Invalid(f"no model would take this history: {'; '.join(wrong)}", {"field": "input"})
     try:
-        registry.check_app_tools(command.app_tools)
+        registry.check_app_tools(command.run.app_tools)
     except Misconfigured as error:
         raise Invalid(str(error)) from None
-    choice = command.tool_choice
-    if choice not in ("auto", "none", "required") and registry.find(choice, command.app_tools, command.by) is None:
+    choice = command.run.tool_choice
+    if choice not in ("auto", "none", "required") and registry.find(choice, command.run.app_tools, command.by) is None:
         problem = registry.describe_missing_tool(choice, registry.names(), command.by)
         raise Invalid(problem.error, {"field": "tool_choice"})
 
@@ -89,7 +89,7 @@ def _check_key_model(command: Start, state: State, deps: Deps) -> None:
     """Raise Forbidden if the run would use a model that the caller's key is not for. Direct calls use none."""
     if command.by.models and not find_open_calls(command.input):
         settings = state.settings if state.owner else command.settings
-        _require_key_model(command.by, command.model or settings.model or deps.default_model)
+        _require_key_model(command.by, command.run.model or settings.model or deps.default_model)
 
 
 def _require_key_model(caller: Caller, model: str) -> None:
@@ -98,10 +98,10 @@ def _require_key_model(caller: Caller, model: str) -> None:
 
 
 def _check_output_schema(command: Start, deps: Deps) -> None:
-    if command.options.output_schema is None:
+    if command.run.options.output_schema is None:
         return
     try:
-        deps.registry.schemas.compile_output(command.options.output_schema)
+        deps.registry.schemas.compile_output(command.run.options.output_schema)
     except Misconfigured as error:
         raise Invalid(str(error), {"field": "options.output_schema"}) from None
 
@@ -109,7 +109,7 @@ def _check_output_schema(command: Start, deps: Deps) -> None:
 def _check_search(command: Start, state: State, deps: Deps) -> None:
     """Raise Invalid if the command names a kind of web search that is not available."""
     settings = state.settings if state.owner else command.settings
-    if not (command.web_search or settings.web_search):
+    if not (command.run.web_search or settings.web_search):
         return
     search = plan_search(command, state, deps).search
     if search is not None and search.refused:
@@ -119,12 +119,12 @@ def _check_search(command: Start, state: State, deps: Deps) -> None:
 def plan_search(command: Start, state: State, deps: Deps) -> SearchPlan:
     """Return the plan for the web searches of the run that a command would start."""
     settings = state.settings if state.owner else command.settings
-    request = RunQueued(caller=command.by, input=(), app_tools=command.app_tools, web_search=command.web_search)
+    request = RunQueued(caller=command.by, input=(), app_tools=command.run.app_tools, web_search=command.run.web_search)
     run = RunState(
         id=command.run_id,
         correlation_id="",
         request=request,
-        model=command.model or settings.model or deps.default_model,
+        model=command.run.model or settings.model or deps.default_model,
         limits=deps.limits,
         settings=settings,
         started_at=0.0,

@@ -1,18 +1,17 @@
 """Requests with an Idempotency-Key: each takes effect once, and one whose run failed may start another."""
 
-import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
-from weakref import WeakValueDictionary
+from collections.abc import Callable, Sequence
 
+import msgspec
 from msgspec.structs import replace
 
 from toolyard.core.conversation.commands import Start
-from toolyard.core.conversation.events import REQUEST_KEY_S, ConversationChanged, Entry, RequestKey
+from toolyard.core.conversation.events import REQUEST_KEY_S, ConversationChanged, Entry, RequestKey, RunRequest
 from toolyard.core.conversation.run_view import RunView
 from toolyard.core.errors import Invalid, RequestRepeated
 from toolyard.core.ports import Clock
 from toolyard.core.store import Catalog, RequestRecord
+from toolyard.named_locks import NamedLocks
 
 
 def build_restart(entries: Sequence[Entry], run_id: str, correlation_id: str) -> Start | None:
@@ -37,44 +36,9 @@ def build_restart(entries: Sequence[Entry], run_id: str, correlation_id: str) ->
         request=replace(entries[0].request, replaces=view.run_id),
         run_id=run_id,
         input=(),
-        app_tools=request.app_tools,
-        tool_choice=request.tool_choice,
-        model=request.model,
-        limits=request.limits,
-        web_search=request.web_search,
-        context=request.context,
-        language=request.language,
-        mcp_client=request.mcp_client,
-        options=request.options,
-        ends_on_expiry=request.ends_on_expiry,
-        client_fields=request.client_fields,
+        run=msgspec.convert(request, RunRequest, from_attributes=True),
         may_open=False,
     )
-
-
-class KeyLocks:
-    """Lets one request with a key at a time through; the others with the same key wait for it."""
-
-    def __init__(self) -> None:
-        # A lock stays as long as somebody holds it or waits for it.
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-
-    async def acquire(self, request: RequestKey | None) -> Callable[[], None]:
-        """Wait for earlier requests with the key, and return a function that lets the next one through."""
-        if request is None:
-            return _release_nothing
-        lock = self._locks.setdefault(request.key_hash, asyncio.Lock())
-        await lock.acquire()
-        return lock.release
-
-    @asynccontextmanager
-    async def hold(self, request: RequestKey | None) -> AsyncGenerator[None]:
-        """Keep later requests with the key waiting until the block ends."""
-        release = await self.acquire(request)
-        try:
-            yield
-        finally:
-            release()
 
 
 class Requests:
@@ -83,7 +47,7 @@ class Requests:
     def __init__(self, catalog: Catalog, clock: Clock) -> None:
         self._catalog = catalog
         self._clock = clock
-        self._locks = KeyLocks()
+        self._locks = NamedLocks()
 
     async def find(self, request: RequestKey | None) -> RequestRecord | None:
         """Return the record of a request that took effect in the last 24 hours. Raises Invalid for another body.
@@ -106,16 +70,17 @@ class Requests:
         Raises RequestRepeated if one took effect before. The store refuses a second one as well, but that would break
         the journal and all that runs in it.
         """
-        release = await self._locks.acquire(request)
+        if request is None:
+            return _release_nothing
+        lock = self._locks.lock("request", request.key_hash)
+        await lock.acquire()
         try:
-            record = await self.find(request)
+            if await self.find(request) is not None:
+                raise RequestRepeated("a request with this Idempotency-Key took effect before")
         except BaseException:
-            release()
+            lock.release()
             raise
-        if record is not None:
-            release()
-            raise RequestRepeated("a request with this Idempotency-Key took effect before")
-        return release
+        return lock.release
 
 
 def _release_nothing() -> None:

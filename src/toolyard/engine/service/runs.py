@@ -1,7 +1,7 @@
 """Runs for surfaces: start them once for each request, deliver results of applications, admit callers."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 
 from msgspec import Struct
 
@@ -12,8 +12,7 @@ from toolyard.core.conversation.commands import (
 )
 from toolyard.core.conversation.cursor import Cursor
 from toolyard.core.conversation.decide import decide
-from toolyard.core.conversation.events import RequestKey
-from toolyard.core.conversation.notes import to_notes
+from toolyard.core.conversation.events import RequestKey, RunRequest
 from toolyard.core.conversation.run_state import CallState
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.conversation.state import State
@@ -27,17 +26,15 @@ from toolyard.core.failed_results import build_failed_result
 from toolyard.core.items import Item, Problem, Result, result_id
 from toolyard.core.ports import Failure, Value
 from toolyard.core.settings.limits import Limits
-from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
 from toolyard.core.store import Allowance, RequestRecord, Store
 from toolyard.core.tools.definition import Tool
-from toolyard.core.tools.mcp_servers import McpClient
-from toolyard.core.tools.web_search_rule import SearchMode
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.log.readers import Reader
 from toolyard.engine.loop.command_checks import plan_search
 from toolyard.engine.replicas.ownership import STOPPING, Driver
 from toolyard.engine.replicas.requests import build_restart
 from toolyard.engine.service.conversations import Conversations
+from toolyard.named_locks import NamedLocks
 
 
 class StartedRun(Struct, frozen=True, kw_only=True, eq=False):
@@ -57,53 +54,32 @@ class Runs:
         self._store = store
         self._driver = driver
         self._conversations = conversations
+        self._locks = NamedLocks()
 
     def build_start(
         self,
         caller: Caller,
         input: Sequence[Item],
+        run: RunRequest = RunRequest(),  # noqa: B008 - immutable
         *,
         correlation_id: str = "",
-        tool_choice: str = "auto",
-        model: str = "",
-        limits: Limits | None = None,
-        web_search: SearchMode = "",
-        context: Mapping[str, object] = {},
-        language: str = "",
         settings: Settings | None = None,
-        app_tools: Sequence[Tool] = (),
         interrupt: bool = False,
-        mcp_client: McpClient | None = None,
-        options: Options = DEFAULT_OPTIONS,
-        ends_on_expiry: bool = False,
-        leave_s: float = 0.0,
-        client_fields: Mapping[str, object] = {},
         delivers: Sequence[Result] = (),
         request: RequestKey | None = None,
         may_open: bool = True,
     ) -> Start:
-        """Return a Start with a new run id and this server's defaults. Raises Invalid if the context is too large."""
+        """Return a Start with a new run id and this server's defaults."""
         clock = self._deps.clock
         return Start(
             by=caller,
             correlation_id=correlation_id or clock.new_id("trace"),
             run_id=clock.new_id("run"),
             input=self.redact_items(input),
-            app_tools=tuple(app_tools),
-            tool_choice=tool_choice,
-            model=model,
-            limits=limits,
-            web_search=web_search,
-            context=to_notes(context),
-            language=language,
+            run=run,
             settings=settings or self._deps.default_settings,
             queue_limit=self._deps.limits.queued_messages,
             interrupt=interrupt,
-            mcp_client=mcp_client,
-            options=options,
-            ends_on_expiry=ends_on_expiry,
-            leave_s=leave_s,
-            client_fields=dict(client_fields),
             delivers=tuple(delivers),
             request=request,
             may_open=may_open,
@@ -211,6 +187,10 @@ class Runs:
         decide(state, Deliver(by=by, results=(trial,)), self._deps.clock.now())
         return call, entry.tool
 
+    def hold(self, request: RequestKey | None) -> AbstractAsyncContextManager[None]:
+        """Keep later requests with the key waiting until the block ends."""
+        return nullcontext() if request is None else self._locks.lock("request", request.key_hash)
+
     async def admit(self, caller: Caller) -> Allowance:
         """Count a new request of this caller. Raises RateLimited with the time to wait."""
         per_minute = self.requests_per_minute(caller)
@@ -240,7 +220,8 @@ class Runs:
 
     def can_search(self, caller: Caller, model: str, app_tools: Sequence[Tool] = ()) -> bool:
         """Return whether a run in a new conversation could search the web, at the model's provider or with a tool."""
-        start = self.build_start(caller, (), model=model, web_search="auto", app_tools=app_tools)
+        run = RunRequest(model=model, web_search="auto", app_tools=tuple(app_tools))
+        start = self.build_start(caller, (), run)
         search = plan_search(start, State(), self._deps).search
         return search is not None and search.where != "off"
 

@@ -6,9 +6,9 @@ from hashlib import sha256
 
 from toolyard.core.store import FigureRow
 from toolyard.core.store.figures import merge_steps
+from toolyard.named_locks import NamedLocks
 from toolyard.stores.postgres.connections import DATABASE_ERRORS, Database
 from toolyard.stores.postgres.lease import Lease, LeasedPorts
-from toolyard.stores.single_process import NamedLocks
 
 MAX_LOCK_WAIT_S = 60
 # The number of a kind changes in the transaction that changes its records.

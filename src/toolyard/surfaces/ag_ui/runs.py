@@ -5,6 +5,8 @@ from collections.abc import AsyncGenerator, Sequence
 
 from msgspec import Struct
 
+from toolyard.core.conversation.events import RunRequest
+from toolyard.core.conversation.notes import to_notes
 from toolyard.core.conversation.run_state import CallState
 from toolyard.core.conversation.state import State, fold
 from toolyard.core.errors import Invalid, NotFound, Refused, ToolyardError
@@ -41,7 +43,6 @@ from toolyard.surfaces.shared.threads import (
     QuestionReply,
     Thread,
     ThreadMessage,
-    ThreadRequest,
     ThreadRun,
     Threads,
 )
@@ -121,12 +122,12 @@ class AgUiRuns:
 
     async def _start(self, thread: Thread, body: RunInput, message: ThreadMessage) -> ThreadRun:
         options = read_forwarded_options(body.forwarded_props)
-        request = ThreadRequest(
-            tools=read_tools(body.tools),
+        request = RunRequest(
+            app_tools=tuple(read_tools(body.tools)),
             model=options.model,
             tool_choice=options.tool_choice,
             web_search=options.web_search,
-            context=read_context(body),
+            context=to_notes(read_context(body)),
             client_fields={MESSAGE_ID_FIELD: message.id},
         )
         begin = self._threads.regenerate if options.regenerate else self._threads.send

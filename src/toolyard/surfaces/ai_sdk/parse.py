@@ -11,6 +11,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from toolyard.core.conversation.events import RunRequest
+from toolyard.core.conversation.notes import to_notes
 from toolyard.core.errors import Invalid
 from toolyard.core.items import FilePart, ImagePart, Part, Problem, TextPart
 from toolyard.core.json_types import is_object
@@ -19,7 +21,7 @@ from toolyard.core.tools.definition import Tool
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.shared.answer_options import WebSearchFields
 from toolyard.surfaces.shared.client_tools import build_client_tool
-from toolyard.surfaces.shared.threads import CallDecision, ThreadMessage, ThreadRequest
+from toolyard.surfaces.shared.threads import CallDecision, ThreadMessage
 
 MAX_MESSAGES = 20_000
 MAX_TOOLS = 128
@@ -93,18 +95,18 @@ def _find_message(body: ChatRequest) -> int:
     return last
 
 
-def read_request(body: ChatRequest) -> ThreadRequest:
+def read_request(body: ChatRequest) -> RunRequest:
     """Return what the request wants of its run. Raise Invalid for a tool without a name."""
     named = body.tools.items() if isinstance(body.tools, dict) else ((tool.get("name"), tool) for tool in body.tools)
     tools = [_read_tool(name, definition, f"tools.{index}") for index, (name, definition) in enumerate(named)]
     if len(tools) > MAX_TOOLS:
         raise invalid_field("tools", f"are more than {MAX_TOOLS}")
-    return ThreadRequest(
-        tools=tools,
+    return RunRequest(
+        app_tools=tuple(tools),
         model="" if body.model == "default" else body.model,
         tool_choice=body.tool_choice,
         web_search=body.search_mode,
-        context={INSTRUCTIONS: body.system} if body.system else {},
+        context=to_notes({INSTRUCTIONS: body.system} if body.system else {}),
     )
 
 

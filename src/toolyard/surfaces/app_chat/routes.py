@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from toolyard.core.conversation.commands import Change
 from toolyard.core.conversation.cursor import Cursor, parse_cursor
-from toolyard.core.conversation.events import RequestKey
+from toolyard.core.conversation.events import RequestKey, RunRequest
 from toolyard.core.conversation.notes import to_notes
 from toolyard.core.conversation.run_view import OpenRuns
 from toolyard.core.conversation.settings import Settings, SettingsChange
@@ -29,7 +29,6 @@ from toolyard.core.store import RequestRecord
 from toolyard.engine.access.authentication import Authenticator
 from toolyard.engine.log.open_runs import load_open_runs
 from toolyard.engine.log.readers import Reader
-from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.service import Service
 from toolyard.surfaces.app_chat.answer import AnswerBuilder, AppAnswer
 from toolyard.surfaces.app_chat.parse import (
@@ -46,7 +45,7 @@ from toolyard.surfaces.app_chat.parse import (
 )
 from toolyard.surfaces.app_chat.stream import AppResponse
 from toolyard.surfaces.http.errors import invalid_field
-from toolyard.surfaces.http.idempotency import REPLAYED_HEADERS, admit_once, read_request_key
+from toolyard.surfaces.http.idempotency import REPLAYED_HEADERS, count_once, read_request_key
 from toolyard.surfaces.http.openapi import ERRORS, EVENT_STREAM, JsonOrStreamOperation
 from toolyard.surfaces.http.request_context import HttpRequest, RequestContext, get_request_context
 from toolyard.surfaces.http.sse import build_stream_response
@@ -92,8 +91,6 @@ class ConversationBody(AnswerFields, Struct, kw_only=True, rename="camel"):
 
 
 def routes(service: Service, access: Authenticator) -> list[HTTPRouteHandler]:
-    locks = KeyLocks()
-
     @post(
         PATH,
         status_code=200,
@@ -115,7 +112,7 @@ def routes(service: Service, access: Authenticator) -> list[HTTPRouteHandler]:
         after = request.headers.get("last-event-id", "")
         cursor = parse_cursor(after) if after else None
         key = await read_request_key(request)
-        async with locks.hold(key):
+        async with service.runs.hold(key):
             response = await RequestHandler(service, context, cursor, key, build_notices(service, request)).handle(data)
         if request.accept.best_match([JSON, EVENT_STREAM]) == EVENT_STREAM:
             return build_stream_response(response.stream(context.correlation_id), response.headers)
@@ -178,22 +175,24 @@ class RequestHandler:
         start = service.runs.build_start(
             caller,
             input,
+            RunRequest(
+                app_tools=tuple(tool for tool in tools if tool.name not in overridden),
+                tool_choice=data.tool_choice,
+                model=data.model,
+                limits=None
+                if conversation_id
+                else compute_remaining_limits(data.messages, service.runs.limits_for(caller)),
+                web_search=data.search_mode,
+                options=data.answer_options,
+                language=data.language,
+            ),
             correlation_id=self._correlation_id,
-            tool_choice=data.tool_choice,
-            model=data.model,
-            limits=None
-            if conversation_id
-            else compute_remaining_limits(data.messages, service.runs.limits_for(caller)),
-            web_search=data.search_mode,
-            options=data.answer_options,
-            language=data.language,
             settings=settings,
-            app_tools=[tool for tool in tools if tool.name not in overridden],
             interrupt=data.interrupt,
             may_open=not conversation_id,
             request=self._key,
         )
-        headers = await admit_once(service, caller, self._key)
+        headers = await count_once(service, caller, self._key)
         if conversation_id and await service.conversations.find_request(self._key) is None:
             await self._update_settings(conversation_id, data)
         conversation = conversation_id or service.clock.new_id("conversation")

@@ -11,7 +11,6 @@ from toolyard.core.conversation.events import RunQueued
 from toolyard.core.errors import NotFound
 from toolyard.core.items import Call
 from toolyard.core.store import RequestRecord
-from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.service import Service
 from toolyard.surfaces.http.authorization import PathId, load_state
 from toolyard.surfaces.http.idempotency import REPLAYED_HEADERS, admit_once, read_request_key
@@ -34,8 +33,6 @@ class DirectCallAnswer(Struct, kw_only=True):
 
 
 def routes(service: Service) -> list[HTTPRouteHandler]:
-    locks = KeyLocks()
-
     @post("/conversations/{conversation_id:str}/calls", status_code=202, responses=ERRORS, tags=["calls"])
     async def call(
         request: HttpRequest, conversation_id: PathId, data: JSONBody[DirectCall]
@@ -48,8 +45,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         start = service.runs.build_start(
             context.caller, [new_call], correlation_id=context.correlation_id, request=key, may_open=False
         )
-        async with locks.hold(key):
-            headers = await admit_once(service, context.caller, key)
+        async with admit_once(service, context.caller, key) as headers:
             await load_state(service, conversation_id, context.caller)
             record = await service.conversations.submit_once(conversation_id, start)
         call_id, run_id = (await find_direct_call(service, record)) if record else (new_call.id, start.run_id)

@@ -14,12 +14,12 @@ from msgspec.structs import replace
 from toolyard.core.conversation.commands import Start, Stop
 from toolyard.core.conversation.cursor import parse_cursor
 from toolyard.core.conversation.decide import has_question
+from toolyard.core.conversation.events import RunRequest
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.conversation.state import State
 from toolyard.core.items import Part, TextPart, UserMessage
 from toolyard.core.settings.limits import Limits
 from toolyard.engine.log.open_runs import load_open_runs
-from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.service import Service
 from toolyard.surfaces.conversations.attachments import ChatAttachment, find_attachments, parse_attachments
 from toolyard.surfaces.http.authorization import PathId, load_state, resolve_max_turns
@@ -86,8 +86,6 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
 
 
 def _chat_routes(service: Service) -> list[HTTPRouteHandler]:
-    locks = KeyLocks()
-
     @post(
         f"{CONVERSATION_PATH}/chat",
         status_code=200,
@@ -107,8 +105,7 @@ def _chat_routes(service: Service) -> list[HTTPRouteHandler]:
         # the conversation may have been deleted during it.
         await service.conversations.require(conversation_id, context.caller)
         key = await read_request_key(request)
-        async with locks.hold(key):
-            headers = await admit_once(service, context.caller, key)
+        async with admit_once(service, context.caller, key) as headers:
             state = await load_state(service, conversation_id, context.caller)
             limits = resolve_limits(state.settings, service.runs.limits_for(context.caller))
             attached = parse_attached(data, state)
@@ -207,13 +204,15 @@ def parse_chat(
     return service.runs.build_start(
         context.caller,
         [message] if parts else [],
+        RunRequest(
+            tool_choice=data.tool_choice,
+            model=data.model,
+            limits=limits,
+            web_search=data.search_mode,
+            options=data.answer_options,
+            language=data.language,
+        ),
         correlation_id=context.correlation_id,
-        tool_choice=data.tool_choice,
-        model=data.model,
-        limits=limits,
-        web_search=data.search_mode,
-        options=data.answer_options,
-        language=data.language,
         interrupt=data.interrupt,
         may_open=False,
     )

@@ -5,7 +5,8 @@ A repetition gets the answer of the first request, or joins its stream, for 24 h
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 
 import msgspec
 
@@ -31,10 +32,18 @@ async def read_request_key(request: HttpRequest) -> RequestKey | None:
     return build_request_key(key, caller, request.method, request.url.path, await request.body())
 
 
-async def admit_once(service: Service, caller: Caller, key: RequestKey | None) -> dict[str, str]:
-    """Count a request that starts a run, unless it took effect before, and return the rate-limit headers.
+@asynccontextmanager
+async def admit_once(service: Service, caller: Caller, key: RequestKey | None) -> AsyncGenerator[dict[str, str]]:
+    """Count a request as `count_once` does, and hold its key: repetitions at the same time wait, and do not count.
 
-    The caller holds the key until the request is stored, so that repetitions at the same time do not count.
+    The block lasts until the request is stored.
+    """
+    async with service.runs.hold(key):
+        yield await count_once(service, caller, key)
+
+
+async def count_once(service: Service, caller: Caller, key: RequestKey | None) -> dict[str, str]:
+    """Count a request that starts a run, unless it took effect before, and return the rate-limit headers.
 
     Raise RateLimited if there are too many, or Invalid if the key was sent with another body.
     """

@@ -23,6 +23,7 @@ from toolyard.core.conversation.events import (
     Entry,
     Published,
     RunQueued,
+    RunRequest,
 )
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.conversation.state import State
@@ -31,7 +32,6 @@ from toolyard.core.items import Call, Problem, Result
 from toolyard.core.json_types import Json
 from toolyard.core.tools.definition import Tool
 from toolyard.engine.log.readers import Reader
-from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.service import Service, StartedRun
 from toolyard.surfaces.http.idempotency import admit_once
 from toolyard.surfaces.mcp import render
@@ -110,12 +110,9 @@ class UndecidedCalls:
 class ToolCallHandler:
     """Handles one `tools/call` request: starts or resumes a run, and renders its events as messages."""
 
-    def __init__(
-        self, service: Service, undecided: UndecidedCalls, locks: KeyLocks, request: RpcRequest, peer: Peer
-    ) -> None:
+    def __init__(self, service: Service, undecided: UndecidedCalls, request: RpcRequest, peer: Peer) -> None:
         self._service = service
         self._undecided = undecided
-        self._locks = locks
         self._request = request
         self._peer = peer
         self._name = require_text(request.params, "name")
@@ -165,8 +162,7 @@ class ToolCallHandler:
         """Start the run, or go on with one that was started before, and return a reader of it. Raise RateLimited."""
         if start is None:
             return await self._service.conversations.follow(self._conversation, after)
-        async with self._locks.hold(start.request):
-            await admit_once(self._service, self._peer.caller, start.request)
+        async with admit_once(self._service, self._peer.caller, start.request):
             started = await self._service.runs.start(self._conversation, start)
         if started.repeated:
             await self._join(started)
@@ -214,9 +210,9 @@ class ToolCallHandler:
         return service.runs.build_start(
             self._peer.caller,
             (self._call,),
+            RunRequest(mcp_client=self._peer.client),
             correlation_id=self._peer.correlation_id,
             settings=Settings(title=f"MCP: {self._name}", unlisted=True),
-            mcp_client=self._peer.client,
             request=self._peer.request_key,
         )
 

@@ -7,7 +7,6 @@ from contextlib import aclosing
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, NotFound, Refused, ToolyardError
 from toolyard.core.json_types import Json
-from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.service import Service
 from toolyard.surfaces.mcp import render
 from toolyard.surfaces.mcp.calls import ToolCallHandler, UndecidedCalls
@@ -39,7 +38,6 @@ class Dispatcher:
         self.service = service
         self.undecided = UndecidedCalls()
         self.feeds = NotificationFeeds(service)
-        self._locks = KeyLocks()
         self.passthrough = passthrough = McpPassthrough(service)
         shared: dict[str, Method] = {
             "tools/list": self._list_tools,
@@ -63,7 +61,7 @@ class Dispatcher:
     def build_stream_handler(self, request: RpcRequest, peer: Peer) -> ToolCallHandler | SubscriptionHandler | None:
         """Return the handler of a request whose answer may be several messages, else None."""
         if request.method == "tools/call":
-            return ToolCallHandler(self.service, self.undecided, self._locks, request, peer)
+            return ToolCallHandler(self.service, self.undecided, request, peer)
         if request.method == "subscriptions/listen" and peer.modern:
             return SubscriptionHandler(self.feeds, self.passthrough, request, peer)
         return None

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.commands import Delete, Start, Stop
-from toolyard.core.conversation.events import Entry, RequestKey
+from toolyard.core.conversation.events import Entry, RequestKey, RunRequest
+from toolyard.core.conversation.notes import to_notes
 from toolyard.core.conversation.run_view import RunView
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.conversation.state import State
@@ -22,8 +23,8 @@ from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.web_search_rule import SearchMode
 from toolyard.engine.log.open_runs import is_at_rest
 from toolyard.engine.log.readers import Reader
-from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.service import Service, StartedRun
+from toolyard.named_locks import NamedLocks
 from toolyard.surfaces.http.authorization import admit_request
 from toolyard.surfaces.http.errors import invalid_field, raise_model_failure
 from toolyard.surfaces.http.idempotency import REPLAYED_HEADERS
@@ -115,7 +116,7 @@ class RunStarter:
         self._service = service
         self._leave_s = leave_s
         self.approval_hold_s = approval_hold_s
-        self._locks = KeyLocks()
+        self._locks = NamedLocks()
 
     async def start(self, http_request: HttpRequest, request: ParsedRequest) -> AdmittedRun:
         """Start a run, or join that of an earlier sending. The caller detaches the reader."""
@@ -181,7 +182,7 @@ class RunStarter:
 
     def hold(self, name: str) -> AbstractAsyncContextManager[None]:
         """Keep other requests that hold the same name waiting until the block ends."""
-        return self._locks.hold(RequestKey(key_hash=name, body_hash=""))
+        return self._locks.lock("request", name)
 
     async def find_joined(self, identity: RequestIdentity, context: RequestContext) -> AdmittedRun | None:
         """Return the run of an earlier sending of the request, or the one in its place, from its start; else None.
@@ -249,17 +250,19 @@ class RunStarter:
         return self._service.runs.build_start(
             context.caller,
             request.items,
+            RunRequest(
+                app_tools=tuple(request.tools),
+                tool_choice=request.tool_choice,
+                model=resolve_model(request.model),
+                web_search=request.web_search,
+                context=to_notes({INSTRUCTIONS: request.instructions} if request.instructions else {}),
+                options=request.options,
+                ends_on_expiry=True,
+                leave_s=self._leave_s if request.ends_without_client else 0.0,
+                client_fields=request.client_fields,
+            ),
             correlation_id=context.correlation_id,
-            tool_choice=request.tool_choice,
-            model=resolve_model(request.model),
-            context={INSTRUCTIONS: request.instructions} if request.instructions else {},
             settings=settings,
-            app_tools=request.tools,
-            web_search=request.web_search,
-            options=request.options,
-            ends_on_expiry=True,
-            leave_s=self._leave_s if request.ends_without_client else 0.0,
-            client_fields=request.client_fields,
             delivers=delivers,
             may_open=may_open,
             request=key,

@@ -28,7 +28,6 @@ from toolyard.core.tools.mcp_servers import (
     ServerTool,
     build_server_id,
 )
-from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.run import Run
 from toolyard.engine.service import Service
 from toolyard.surfaces.http.authorization import require_server_admin
@@ -263,8 +262,6 @@ def _action_routes(servers: Servers) -> list[HTTPRouteHandler]:
 
 
 def _call_routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
-    locks = KeyLocks()
-
     @post("/servers/{server_id:str}/tools/call", status_code=200, responses=ERRORS, tags=["servers"])
     async def call_tool(request: HttpRequest, server_id: PathId, data: JSONBody[ToolCallBody]) -> Response[ToolAnswer]:
         """Call a tool directly. It is authorized, run and logged as any other call; the status is 202 if it waits."""
@@ -283,8 +280,7 @@ def _call_routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
             request=await read_request_key(request),
         )
         run = Run(service, clock.new_id("conversation"), start)
-        async with locks.hold(start.request):
-            headers = await admit_once(service, context.caller, start.request)
+        async with admit_once(service, context.caller, start.request) as headers:
             answer = _build_answer(await run.wait_for_rest(), card, tool)
         if run.repeated:
             headers = {**headers, **REPLAYED_HEADERS}

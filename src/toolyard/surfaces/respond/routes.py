@@ -10,11 +10,11 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
+from toolyard.core.conversation.events import RunRequest
 from toolyard.core.conversation.notes import to_notes
 from toolyard.core.items import Item, TextPart, UserMessage
 from toolyard.core.ports import Servers
 from toolyard.core.tools.mcp_servers import ServerCard, ServerStatus
-from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.service import Service
 from toolyard.surfaces.http.idempotency import admit_once, read_request_key
 from toolyard.surfaces.http.openapi import ERRORS, EVENT_STREAM
@@ -85,8 +85,6 @@ class ToolsHealth(Struct, kw_only=True):
 
 
 def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
-    locks = KeyLocks()
-
     @post("/ai/respond", status_code=200, media_type=EVENT_STREAM, responses=ERRORS, tags=["respond"])
     async def respond(request: HttpRequest, data: JSONBody[RespondBody]) -> Stream:
         """Start a run for a prompt and stream its events."""
@@ -95,29 +93,32 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
             await service.conversations.require(data.conversation_id, context.caller)
         input, sources = await remove_sentences(service, await read_input(data, service), context.caller)
         has_history = bool(data.history or data.conversation_history)
+        notes = to_notes(data.context)
         settings = replace(
             service.default_settings,
             title=build_title(data.prompt),
+            context=notes,
             ephemeral=has_history if data.keep is None else not data.keep,
         )
         start = service.runs.build_start(
             context.caller,
             input,
+            RunRequest(
+                tool_choice="none" if data.mode == "chat-only" else data.tool_choice,
+                model=data.model,
+                web_search=data.search_mode,
+                options=data.answer_options,
+                # A new conversation keeps the context in its settings; an existing one has it for this run only.
+                context=notes if data.conversation_id else {},
+                language=data.language,
+            ),
             correlation_id=context.correlation_id,
-            tool_choice="none" if data.mode == "chat-only" else data.tool_choice,
-            model=data.model,
-            web_search=data.search_mode,
-            options=data.answer_options,
-            # A new conversation keeps the context in its settings; an existing one has it for this run only.
-            context=data.context if data.conversation_id else {},
-            settings=replace(settings, context=to_notes(data.context)),
-            language=data.language,
+            settings=settings,
             may_open=not data.conversation_id,
             request=await read_request_key(request),
         )
         conversation = data.conversation_id or service.clock.new_id("conversation")
-        async with locks.hold(start.request):
-            headers = await admit_once(service, context.caller, start.request)
+        async with admit_once(service, context.caller, start.request) as headers:
             for source in sources:
                 await service.conversations.copy_blobs(source, conversation, input)
             return await start_and_stream(service, request, conversation, start, headers)

@@ -11,8 +11,8 @@ its own.
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from typing import cast
 
 import msgspec
@@ -29,22 +29,20 @@ from toolyard.core.conversation.events import (
     Entry,
     HistoryRewound,
     Reply,
-    RequestKey,
     RunQueued,
+    RunRequest,
 )
 from toolyard.core.conversation.run_view import CallView, OpenRuns, RunView
 from toolyard.core.conversation.state import State
 from toolyard.core.errors import Forbidden, NotFound, Refused, Unavailable
 from toolyard.core.items import Item, Part, TextPart, UserMessage
 from toolyard.core.ports import Failure, Value
-from toolyard.core.tools.definition import Tool
-from toolyard.core.tools.web_search_rule import SearchMode
 from toolyard.engine.access.authentication import Authenticator
 from toolyard.engine.log.open_runs import load_open_runs
 from toolyard.engine.log.readers import Reader
-from toolyard.engine.replicas.requests import KeyLocks
 from toolyard.engine.run_options import THREAD_PREFIX
 from toolyard.engine.service import Service
+from toolyard.named_locks import NamedLocks
 from toolyard.surfaces.http.authorization import admit_request
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
@@ -129,18 +127,6 @@ class ThreadMessage(Struct, frozen=True, kw_only=True):
         return "".join(part.text for part in self.parts if isinstance(part, TextPart))
 
 
-class ThreadRequest(Struct, frozen=True, kw_only=True):
-    """What a client wants of the run that answers its message."""
-
-    tools: Sequence[Tool] = ()
-    """Tools that the client runs itself."""
-    model: str = ""
-    tool_choice: str = "auto"
-    web_search: SearchMode = ""
-    context: Mapping[str, object] = {}
-    client_fields: Mapping[str, object] = {}
-
-
 class CallDecision(Struct, frozen=True, kw_only=True):
     """The user's answer to a call that asks for an approval."""
 
@@ -202,7 +188,7 @@ class Threads:
     def __init__(self, service: Service, access: Authenticator) -> None:
         self._service = service
         self._access = access
-        self._locks = KeyLocks()
+        self._locks = NamedLocks()
 
     def find(self, request: HttpRequest, thread_id: str) -> Thread:
         """Return the thread of the caller that has this id; it need not exist yet. Raise Forbidden or Invalid."""
@@ -213,7 +199,7 @@ class Threads:
         conversation = derive_conversation_id(context.caller, thread_id)
         return Thread(conversation=conversation, caller=context.caller, correlation_id=context.correlation_id)
 
-    async def send(self, thread: Thread, message: ThreadMessage, request: ThreadRequest) -> ThreadRun:
+    async def send(self, thread: Thread, message: ThreadMessage, request: RunRequest) -> ThreadRun:
         """Start a run that answers a message, or follow the one that does so already.
 
         A message of the history that has other content now was edited: the history is rewound to before it.
@@ -232,7 +218,7 @@ class Threads:
                 await self._rewind(thread, before)
             return await self._start(thread, [self._build_item(message)], request, message, _should_interrupt(state))
 
-    async def regenerate(self, thread: Thread, message: ThreadMessage, request: ThreadRequest) -> ThreadRun:
+    async def regenerate(self, thread: Thread, message: ThreadMessage, request: RunRequest) -> ThreadRun:
         """Have a message of the log answered once more, in place of what followed it."""
         state = await self._load(thread)
         if state.full_history.find(message.item_id) is None:
@@ -295,11 +281,9 @@ class Threads:
         async with self._hold(thread):
             await self._stop_runs(thread)
 
-    @asynccontextmanager
-    async def _hold(self, thread: Thread) -> AsyncGenerator[None]:
+    def _hold(self, thread: Thread) -> AbstractAsyncContextManager[None]:
         """Let one request of a thread at a time through. Another replica is kept out by what the log refuses."""
-        async with self._locks.hold(RequestKey(key_hash=thread.conversation, body_hash="")):
-            yield
+        return self._locks.lock("thread", thread.conversation)
 
     async def _load(self, thread: Thread) -> State:
         """Return the state of a thread, empty for a new one. Raise NotFound if it is not the caller's."""
@@ -329,7 +313,7 @@ class Threads:
         self,
         thread: Thread,
         input: Sequence[Item],
-        request: ThreadRequest,
+        request: RunRequest,
         message: ThreadMessage | None = None,
         interrupt: bool = False,
     ) -> ThreadRun:
@@ -339,15 +323,10 @@ class Threads:
         start = service.runs.build_start(
             thread.caller,
             input,
+            request,
             correlation_id=thread.correlation_id,
-            tool_choice=request.tool_choice,
-            web_search=request.web_search,
-            model=request.model,
-            context=request.context,
             settings=replace(settings, title=build_title(message.text)) if message else settings,
-            app_tools=request.tools,
             interrupt=interrupt,
-            client_fields=request.client_fields,
             may_open=bool(input),
         )
         try:
@@ -363,7 +342,7 @@ class Threads:
         view = RunView(run_id=started.run_id, conversation=thread.conversation)
         return ThreadRun(view=view, reader=started.reader, headers=headers)
 
-    async def _answer_again(self, thread: Thread, item_id: str, request: ThreadRequest) -> ThreadRun:
+    async def _answer_again(self, thread: Thread, item_id: str, request: RunRequest) -> ThreadRun:
         await self._rewind(thread, item_id)
         return await self._start(thread, (), request)
 
