@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from toolyard.core.conversation.events import CallEnded
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.errors import Misconfigured, install_command
 from toolyard.core.ports import Model, Policy, Rule
@@ -31,7 +32,6 @@ from toolyard.engine.access.policy_check import PolicyCheck
 from toolyard.engine.access.provider_sign_in import IdentityProvider, ProviderSignIns
 from toolyard.engine.access.sessions import Sessions
 from toolyard.engine.dependencies import Deps
-from toolyard.engine.log.journal import Observe
 from toolyard.engine.replicas.record_watcher import RecordWatcher
 from toolyard.engine.service import Service
 from toolyard.engine.tools.large_results import ResultEncoder
@@ -40,6 +40,7 @@ from toolyard.engine.tools.registry import Registry
 from toolyard.engine.tools.web_search_plan import SearchPlanner
 from toolyard.models.resolver import ModelChoice, ModelResolver, ModelSettings
 from toolyard.observability.exporters import find_exporters
+from toolyard.observability.telemetry import Observer, on
 from toolyard.observability.wire_log import WireLog
 from toolyard.policies.ordered import OrderedPolicy
 from toolyard.stores.memory import MemoryStore
@@ -218,7 +219,7 @@ class Wiring:
     """Returns a tool with the rules that the configuration sets for it."""
     secret: str = field(default_factory=lambda: os.environ.get(SECRET_VARIABLE, ""), repr=False)
     """Encrypts the tokens that people obtain by signing in to MCP servers, the same at all replicas."""
-    observers: Sequence[Observe] = ()
+    observers: Sequence[Observer] = ()
     """Called with every entry once it is stored. An observer that fails is logged and affects nothing else."""
 
 
@@ -301,7 +302,8 @@ class App:
         self.registry.add(self._mcp)
         deps = self._make_deps(policy)
         self._exporters = find_exporters(wiring.otlp_endpoint, wiring.service_name)
-        observers = (*wiring.observers, self._mcp.observe, *(exporter.observe for exporter in self._exporters))
+        exporters = (exporter.observe for exporter in self._exporters)
+        observers = (*wiring.observers, on(CallEnded, self._mcp.forget_call), *exporters)
         self.service = Service(deps, store, tasks, McpManagerProxy(self.servers), observers)
 
     def _make_deps(self, policy: Policy) -> Deps:

@@ -22,6 +22,7 @@ from toolyard.core.failed_results import build_failed_result
 from toolyard.core.items import Call, Outcome, Problem, Result, Usage
 from toolyard.engine.access.authentication import LOCAL_ADMIN
 from toolyard.observability.metrics import BOUNDS_S, Load, Metrics
+from toolyard.observability.telemetry import Observers
 from toolyard.testing import call, say
 
 IDLE = Load(running=0, waiting=0, queued=0, open_streams=0)
@@ -46,7 +47,7 @@ class MetricsRecorder:
         self.metrics = Metrics(lambda tool: tool == "search")
 
     def add(self, event: Durable, at: float = 0.0) -> "MetricsRecorder":
-        self.metrics.observe(Entry(conversation="k", seq=1, at=at, event=event, run="r"))
+        Observers(self.metrics.handlers).observe([Entry(conversation="k", seq=1, at=at, event=event, run="r")])
         return self
 
     def end_call(self, name: str, outcome: Outcome = "ok", ms: float = 0.0) -> "MetricsRecorder":

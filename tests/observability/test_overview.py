@@ -38,6 +38,7 @@ from toolyard.core.store.figures import (
 )
 from toolyard.observability.figures import FigureRecorder
 from toolyard.observability.overview import STEPS, Overview, build_overview
+from toolyard.observability.telemetry import Observers
 from toolyard.stores.memory import MemoryStore
 from toolyard.stores.postgres import PostgresStore
 from toolyard.stores.sqlite import SqliteStore
@@ -54,7 +55,8 @@ class Recording:
 
     def observe(self, conversation: str, at: float, *events: Durable) -> None:
         for event in events:
-            self.recorder.observe(Entry(conversation=conversation, seq=1, at=at, event=event, run=f"{conversation}.r"))
+            entry = Entry(conversation=conversation, seq=1, at=at, event=event, run=f"{conversation}.r")
+            Observers(self.recorder.handlers).observe([entry])
 
     def run(self, conversation: str, at: float, *took_ms: float, ending: str = "done") -> None:
         self.observe(conversation, at, RunQueued(caller=OWNERS[conversation], input=()))

@@ -17,6 +17,7 @@ from toolyard.core.conversation.events import CallEnded, Entry
 from toolyard.core.items import Result
 from toolyard.engine.access.authentication import LOCAL_ADMIN
 from toolyard.observability.figures import FigureRecorder
+from toolyard.observability.telemetry import Observers
 from toolyard.stores.sqlite import SqliteStore
 from toolyard.testing import Scripted, Turn, call, say, together
 
@@ -109,8 +110,7 @@ async def seed(path: Path) -> None:
         shift = hour * 3600 + chance.random() * 3600
         entries = shift_entries(chance.choice(logs), f"conversation_{number}", now - shift, chance)
         await append_entries(store, entries[0].conversation, await claim_epoch(store, entries[0].conversation), entries)
-        for entry in entries:
-            figures.observe(entry)
+        Observers(figures.handlers).observe(entries)
     await figures.close()
     await store.close()
 

@@ -29,7 +29,8 @@ from toolyard.core.failed_results import UNKNOWN_TOOL, is_unknown_tool
 from toolyard.core.items import Result, Usage
 from toolyard.core.ports import Spawn
 from toolyard.core.store import FigureRow, Figures
-from toolyard.core.store.figures import STEPS_S, StepCounts, add_time
+from toolyard.core.store.figures import STEPS_S, ModelCounts, StepCounts, add_time
+from toolyard.observability.telemetry import Handlers, on
 
 FLUSH_S = 5.0
 DROP_EVERY_S = 3600.0
@@ -62,25 +63,17 @@ class FigureRecorder:
         self._timer: asyncio.TimerHandle | None = None
         self._lock = asyncio.Lock()
         self._next_drop_at = 0.0
-
-    def observe(self, entry: Entry) -> None:
-        match entry.event:
-            case RunQueued() | RunStarted() | RunEnded() as event:
-                self._count_run(entry, event)
-            case TurnStarted():
-                if entry.run not in self._started:  # else the turn started again, as its owner died
-                    _remember(self._started, entry.run, entry.at)
-            case TurnEnded() | TurnFailed() as event:
-                self._count_turn(entry, event)
-            case HistoryCompacted(usage=usage):
-                self._count_usage(entry, usage)
-            case CallStarted(call_id=call_id):
-                if call_id not in self._started:
-                    _remember(self._started, call_id, entry.at)
-            case CallEnded(result=result):
-                self._count_call(entry, result)
-            case _:
-                pass
+        self.handlers: Handlers = {
+            **on(RunQueued, self._count_run),
+            **on(RunStarted, self._start_run),
+            **on(RunEnded, self._end_run),
+            **on(TurnStarted, self._start_turn),
+            **on(TurnEnded, self._end_turn),
+            **on(TurnFailed, self._fail_turn),
+            **on(HistoryCompacted, self._count_summary),
+            **on(CallStarted, self._start_call),
+            **on(CallEnded, self._end_call),
+        }
 
     async def read(self, tenant: str, user: str, step_s: float, since: float) -> list[tuple[float, bytes]]:
         """Return the encoded figures of a user, or of all users of the tenant if `user` is empty, by step."""
@@ -99,58 +92,67 @@ class FigureRecorder:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _count_run(self, entry: Entry, event: RunQueued | RunStarted | RunEnded) -> None:
-        match event:
-            case RunQueued():
-                self._find_step(entry).runs += 1
-            case RunStarted(model=model):
-                _remember(self._models, entry.run, model)
-            case RunEnded(ending=ending, run_id=run_id):
-                self._models.pop(run_id or entry.run, None)
-                self._started.pop(entry.run, None)
-                if ending == "failed":
-                    self._find_step(entry).failed += 1
+    def _count_run(self, entry: Entry, _: RunQueued) -> None:
+        self._find_step(entry).runs += 1
 
-    def _count_turn(self, entry: Entry, event: TurnEnded | TurnFailed) -> None:
-        run_model = self._models.get(entry.run, "")
+    def _start_run(self, entry: Entry, event: RunStarted) -> None:
+        _remember(self._models, entry.run, event.model)
+
+    def _end_run(self, entry: Entry, event: RunEnded) -> None:
+        self._models.pop(event.run_id or entry.run, None)
+        self._started.pop(entry.run, None)
+        if event.ending == "failed":
+            self._find_step(entry).failed += 1
+
+    def _start_turn(self, entry: Entry, _: TurnStarted) -> None:
+        if entry.run not in self._started:  # else the turn started again, as its owner died
+            _remember(self._started, entry.run, entry.at)
+
+    def _end_turn(self, entry: Entry, event: TurnEnded) -> None:
+        step, usage = self._find_step(entry), event.usage
+        model = step.find_model(event.model or self._models.get(entry.run, ""))
+        model.input_tokens += usage.input_tokens
+        model.output_tokens += usage.output_tokens
+        _add_usage(step, usage)
+        for item in event.items:  # calls that the provider ran come with their results
+            if isinstance(item, Result):
+                self._count_call(entry, item, step)
+        self._count_turn(entry, model)
+
+    def _fail_turn(self, entry: Entry, _: TurnFailed) -> None:
+        model = self._find_step(entry).find_model(self._models.get(entry.run, ""))
+        model.failed += 1
+        self._count_turn(entry, model)
+
+    def _count_turn(self, entry: Entry, model: ModelCounts) -> None:
+        model.turns += 1
         started_at = self._started.pop(entry.run, None)
-        step = self._find_step(entry)
-        match event:
-            case TurnEnded(usage=usage, items=items):
-                figures = step.find_model(event.model or run_model)
-                figures.input_tokens += usage.input_tokens
-                figures.output_tokens += usage.output_tokens
-                self._count_usage(entry, usage)
-                for item in items:  # calls that the provider ran come with their results
-                    if isinstance(item, Result):
-                        self._count_call(entry, item)
-            case TurnFailed():
-                figures = step.find_model(run_model)
-                figures.failed += 1
-        figures.turns += 1
         if started_at is not None:
-            add_time(figures.times, (entry.at - started_at) * 1000)
+            add_time(model.times, (entry.at - started_at) * 1000)
 
-    def _count_usage(self, entry: Entry, usage: Usage) -> None:
-        step = self._find_step(entry)
-        step.input_tokens += usage.input_tokens
-        step.output_tokens += usage.output_tokens
+    def _count_summary(self, entry: Entry, event: HistoryCompacted) -> None:
+        _add_usage(self._find_step(entry), event.usage)
 
-    def _count_call(self, entry: Entry, result: Result) -> None:
+    def _start_call(self, entry: Entry, event: CallStarted) -> None:
+        if event.call_id not in self._started:
+            _remember(self._started, event.call_id, entry.at)
+
+    def _end_call(self, entry: Entry, event: CallEnded) -> None:
+        self._count_call(entry, event.result, self._find_step(entry))
+
+    def _count_call(self, entry: Entry, result: Result, step: StepCounts) -> None:
         started_at = self._started.pop(result.call_id, None)
         took_ms = result.duration_ms or (None if started_at is None else (entry.at - started_at) * 1000)
-        figures = self._find_step(entry).find_tool(
-            UNKNOWN_TOOL if is_unknown_tool(result.error, took_ms) else result.tool
-        )
-        figures.calls += 1
-        figures.last_at = max(figures.last_at, entry.at)
+        tool = step.find_tool(UNKNOWN_TOOL if is_unknown_tool(result.error, took_ms) else result.tool)
+        tool.calls += 1
+        tool.last_at = max(tool.last_at, entry.at)
         if took_ms is not None:
-            add_time(figures.times, took_ms)
+            add_time(tool.times, took_ms)
         # A denial or a stop is a person's decision, not an error.
         if result.outcome in ("error", "timeout", "unknown"):
-            figures.errors += 1
-            figures.last_error = result.error.error[:MAX_ERROR_CHARS] if result.error else ""
-            figures.last_error_at = entry.at
+            tool.errors += 1
+            tool.last_error = result.error.error[:MAX_ERROR_CHARS] if result.error else ""
+            tool.last_error_at = entry.at
 
     def _find_step(self, entry: Entry) -> StepCounts:
         """Return the figures that an entry counts in: those of the conversation's owner."""
@@ -204,6 +206,11 @@ def _build_rows(pending: dict[tuple[str, str, float], StepCounts]) -> list[Figur
         FigureRow(tenant=tenant, user=user, step_s=step_s, at=at, body=msgspec.json.encode(step))
         for (tenant, user, step_s, at), step in sums.items()
     ]
+
+
+def _add_usage(step: StepCounts, usage: Usage) -> None:
+    step.input_tokens += usage.input_tokens
+    step.output_tokens += usage.output_tokens
 
 
 def _remember(table: dict[str, T], key: str, value: T) -> None:

@@ -20,6 +20,7 @@ from toolyard.core.conversation.events import (
 )
 from toolyard.core.failed_results import UNKNOWN_TOOL, is_unknown_tool
 from toolyard.core.items import Result, Usage
+from toolyard.observability.telemetry import Handlers, on
 
 CONTENT_TYPE = "text/plain; version=0.0.4"
 PROVIDER = "(provider)"
@@ -65,32 +66,39 @@ class Metrics:
         self._call_s: dict[str, Histogram] = {}
         self._began: dict[str, float] = {}
         """The start time of the open turn, by run."""
+        self.handlers: Handlers = {
+            **on(TurnStarted, self._start_turn),
+            **on(TurnEnded, self._end_turn),
+            **on(TurnFailed, self._fail_turn),
+            **on(HistoryCompacted, self._count_summary),
+            **on(CallEnded, self._end_call),
+            **on(RunEnded, self._end_run),
+        }
 
     def count_unauthenticated(self) -> None:
         """Count a request without a valid key or token: nobody whom the audit log could name."""
         self._unauthenticated += 1
 
-    def observe(self, entry: Entry) -> None:
-        match entry.event:
-            case TurnStarted():
-                if len(self._began) >= MAX_TURNS:
-                    self._began.clear()
-                self._began[entry.run] = entry.at
-            case TurnEnded(finish=finish, usage=usage, items=items):
-                self._count_turn(entry, finish)
-                self._usage = self._usage.plus(usage)
-                for result in (item for item in items if isinstance(item, Result)):
-                    self._calls[PROVIDER, result.outcome] += 1
-            case HistoryCompacted(usage=usage):
-                self._usage = self._usage.plus(usage)
-            case TurnFailed():
-                self._count_turn(entry, "failed")
-            case CallEnded(result=result):
-                self._count_call(result)
-            case RunEnded(ending=ending):
-                self._runs[ending] += 1
-            case _:
-                pass
+    def _start_turn(self, entry: Entry, _: TurnStarted) -> None:
+        if len(self._began) >= MAX_TURNS:
+            self._began.clear()
+        self._began[entry.run] = entry.at
+
+    def _end_turn(self, entry: Entry, event: TurnEnded) -> None:
+        self._count_turn(entry, event.finish)
+        self._usage = self._usage.plus(event.usage)
+        for item in event.items:
+            if isinstance(item, Result):
+                self._calls[PROVIDER, item.outcome] += 1
+
+    def _fail_turn(self, entry: Entry, _: TurnFailed) -> None:
+        self._count_turn(entry, "failed")
+
+    def _count_summary(self, _: Entry, event: HistoryCompacted) -> None:
+        self._usage = self._usage.plus(event.usage)
+
+    def _end_run(self, _: Entry, event: RunEnded) -> None:
+        self._runs[event.ending] += 1
 
     def _count_turn(self, entry: Entry, finish: str) -> None:
         self._turns[finish] += 1
@@ -98,9 +106,13 @@ class Metrics:
         if began is not None:
             self._turn_s.observe(max(0.0, entry.at - began))
 
-    def _count_call(self, result: Result) -> None:
-        counts = self._is_tool(result.tool) and not is_unknown_tool(result.error, result.duration_ms)
-        tool = result.tool if counts else UNKNOWN_TOOL
+    def _end_call(self, _: Entry, event: CallEnded) -> None:
+        result = event.result
+        tool = result.tool
+        # A label that exists needs no second look.
+        is_known = (tool, result.outcome) in self._calls or self._is_tool(tool)
+        if not is_known or is_unknown_tool(result.error, result.duration_ms):
+            tool = UNKNOWN_TOOL
         self._calls[tool, result.outcome] += 1
         if result.duration_ms:  # the call ran here: the time that an application takes is not our latency
             histogram = self._call_s.get(tool)

@@ -1,12 +1,13 @@
 """Log lines about runs, made from stored entries: one for each run, tool call and model failure; steps at DEBUG."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TypeVar
 
 from toolyard.core.conversation.events import (
     CallEnded,
     CallJudged,
+    CallParked,
     CallStarted,
     Entry,
     HistoryCompacted,
@@ -19,8 +20,9 @@ from toolyard.core.conversation.events import (
     TurnStarted,
 )
 from toolyard.core.conversation.history import find_open_calls
-from toolyard.core.items import Call, Item, Result
+from toolyard.core.items import Call, Result
 from toolyard.observability.log_lines import log_line, redact
+from toolyard.observability.telemetry import Handlers, on
 
 T = TypeVar("T")
 
@@ -42,85 +44,102 @@ class RunLog:
         self._arguments: dict[str, object] = {}
         self._tools: dict[str, str] = {}
         self._models: dict[str, str] = {}
+        self.handlers: Handlers = {
+            **on(RunQueued, self._remember_run),
+            **on(RunStarted, self._log_run_start),
+            **on(RunSuspended, self._log_suspension),
+            **on(RunEnded, self._log_run_end),
+            **on(TurnStarted, self._log_turn_start),
+            **on(TurnEnded, self._log_turn_end),
+            **on(TurnFailed, self._log_turn_failure),
+            **on(CallJudged, self._log_verdict),
+            **on(CallStarted, self._log_call_start),
+            **on(CallParked, self._shorten_parked),
+            **on(CallEnded, self._log_call_end),
+            **on(HistoryCompacted, self._log_compaction),
+        }
 
-    def observe(self, entry: Entry) -> None:
-        match entry.event:
-            case RunQueued() | RunStarted() | RunSuspended() | RunEnded() as event:
-                self._log_run(entry, event)
-            case TurnStarted() | TurnEnded() | TurnFailed() as event:
-                self._log_turn(entry, event)
-            case CallJudged() | CallStarted() | CallEnded() as event:
-                self._log_call(entry, event)
-            case HistoryCompacted() as event:
-                self._log_compaction(entry, event)
-            case _:
-                pass
+    def _remember_run(self, _: Entry, event: RunQueued) -> None:
+        self._remember_calls(find_open_calls(event.input))
 
-    def _log_run(self, entry: Entry, event: RunQueued | RunStarted | RunSuspended | RunEnded) -> None:
-        match event:
-            case RunQueued(input=items):
-                self._remember_calls(find_open_calls(items))
-            case RunStarted(model=model):
-                _remember(self._models, entry.run, model, MAX_OPEN_RUNS)
-                _log(RUNS, logging.DEBUG, entry, "Starting run", model=model)
-            case RunSuspended(waiting_for=waiting_for):
-                _log(RUNS, logging.DEBUG, entry, "Run waiting", waiting_for=waiting_for)
-            case RunEnded(ending=ending, detail=detail, run_id=run_id):
-                level = logging.INFO if ending in ("done", "cancelled") else logging.WARNING
-                model = self._models.pop(run_id or entry.run, "")
-                _log(RUNS, level, entry, "Run ended", ending=ending, model=model, detail=detail)
+    def _log_run_start(self, entry: Entry, event: RunStarted) -> None:
+        _remember(self._models, entry.run, event.model, MAX_OPEN_RUNS)
+        _log(RUNS, logging.DEBUG, entry, "Starting run", model=event.model)
 
-    def _log_turn(self, entry: Entry, event: TurnStarted | TurnEnded | TurnFailed) -> None:
-        match event:
-            case TurnStarted(offered=offered, number=number):
-                if RUNS.isEnabledFor(logging.DEBUG):
-                    _log(RUNS, logging.DEBUG, entry, f"Registered {offered} tools for this request", turn=number)
-            case TurnEnded(items=items, output_problem=problem):
-                self._log_requested_calls(entry, items)
-                if problem is not None:
-                    _log(MODELS, logging.WARNING, entry, "Model answer does not fit the schema", error=problem.error)
-            case TurnFailed(problem=problem):
-                _log(
-                    MODELS,
-                    logging.ERROR,
-                    entry,
-                    "Model turn failed",
-                    model=self._models.get(entry.run, ""),
-                    error_type=problem.error_type,
-                    error=problem.error,
-                    details=problem.details,
-                )
+    @staticmethod
+    def _log_suspension(entry: Entry, event: RunSuspended) -> None:
+        _log(RUNS, logging.DEBUG, entry, "Run waiting", waiting_for=event.waiting_for)
 
-    def _log_requested_calls(self, entry: Entry, items: tuple[Item, ...]) -> None:
-        calls = [item for item in items if isinstance(item, Call)]
-        if not calls:
-            return
-        _log(RUNS, logging.DEBUG, entry, f"Model requested {len(calls)} tool call(s)")
-        self._remember_calls(calls)
-        for item in items:  # calls that the provider ran have their results in the same turn
-            if isinstance(item, Result):
-                self._log_result(entry, item)
+    def _log_run_end(self, entry: Entry, event: RunEnded) -> None:
+        level = logging.INFO if event.ending in ("done", "cancelled") else logging.WARNING
+        model = self._models.pop(event.run_id or entry.run, "")
+        _log(RUNS, level, entry, "Run ended", ending=event.ending, model=model, detail=event.detail)
 
-    def _log_call(self, entry: Entry, event: CallJudged | CallStarted | CallEnded) -> None:
-        if isinstance(event, CallEnded):
-            self._log_result(entry, event.result)
-            return
+    @staticmethod
+    def _log_turn_start(entry: Entry, event: TurnStarted) -> None:
+        if RUNS.isEnabledFor(logging.DEBUG):
+            _log(RUNS, logging.DEBUG, entry, f"Registered {event.offered} tools for this request", turn=event.number)
+
+    def _log_turn_end(self, entry: Entry, event: TurnEnded) -> None:
+        calls = [item for item in event.items if isinstance(item, Call)]
+        if calls:
+            if RUNS.isEnabledFor(logging.DEBUG):
+                _log(RUNS, logging.DEBUG, entry, f"Model requested {len(calls)} tool call(s)")
+            self._remember_calls(calls)
+            for item in event.items:  # calls that the provider ran have their results in the same turn
+                if isinstance(item, Result):
+                    self._log_result(entry, item)
+        if event.output_problem is not None:
+            error = event.output_problem.error
+            _log(MODELS, logging.WARNING, entry, "Model answer does not fit the schema", error=error)
+
+    def _log_turn_failure(self, entry: Entry, event: TurnFailed) -> None:
+        problem = event.problem
+        _log(
+            MODELS,
+            logging.ERROR,
+            entry,
+            "Model turn failed",
+            model=self._models.get(entry.run, ""),
+            error_type=problem.error_type,
+            error=problem.error,
+            details=problem.details,
+        )
+
+    def _log_verdict(self, entry: Entry, event: CallJudged) -> None:
+        if event.verdict == "ask":
+            self._shorten_arguments(event.call_id)
         if not RUNS.isEnabledFor(logging.DEBUG):
             return
         fields = {"tool_name": self._tools.get(event.call_id, ""), "call_id": event.call_id}
-        match event:
-            case CallStarted(attempt=attempt):
-                _log(RUNS, logging.DEBUG, entry, "Tool start", **fields, attempt=attempt)
-            case CallJudged(verdict="allow", rule=rule):
-                _log(RUNS, logging.DEBUG, entry, "Executing tool", **fields, rule=rule)
-                arguments = self._arguments.get(event.call_id)
-                _log(RUNS, logging.DEBUG, entry, "Parsed tool arguments", **fields, arguments=arguments)
-            case CallJudged(verdict=verdict, rule=rule):
-                _log(RUNS, logging.DEBUG, entry, f"Tool verdict: {verdict}", **fields, rule=rule)
+        if event.verdict == "allow":
+            _log(RUNS, logging.DEBUG, entry, "Executing tool", **fields, rule=event.rule)
+            arguments = self._arguments.get(event.call_id)
+            _log(RUNS, logging.DEBUG, entry, "Parsed tool arguments", **fields, arguments=arguments)
+        else:
+            _log(RUNS, logging.DEBUG, entry, f"Tool verdict: {event.verdict}", **fields, rule=event.rule)
+
+    def _log_call_start(self, entry: Entry, event: CallStarted) -> None:
+        if RUNS.isEnabledFor(logging.DEBUG):
+            fields = {"tool_name": self._tools.get(event.call_id, ""), "call_id": event.call_id}
+            _log(RUNS, logging.DEBUG, entry, "Tool start", **fields, attempt=event.attempt)
+
+    def _shorten_parked(self, _: Entry, event: CallParked) -> None:
+        self._shorten_arguments(event.call_id)
+
+    def _shorten_arguments(self, call_id: str) -> None:
+        """Bound the memory of a call that waits: it may have 8 MB of arguments. One that runs holds them anyway."""
+        if (arguments := self._arguments.get(call_id)) is not None:
+            self._arguments[call_id] = redact(arguments)
+
+    def _log_call_end(self, entry: Entry, event: CallEnded) -> None:
+        self._log_result(entry, event.result)
 
     def _log_result(self, entry: Entry, result: Result) -> None:
         arguments, error = self._arguments.pop(result.call_id, None), result.error
         self._tools.pop(result.call_id, None)
+        if error is None and not (TOOLS.isEnabledFor(logging.INFO) or RUNS.isEnabledFor(logging.DEBUG)):
+            return
         fields: dict[str, object] = {"tool_name": result.tool, "call_id": result.call_id, "outcome": result.outcome}
         duration_ms = round(result.duration_ms, 1)
         if error is None:
@@ -149,15 +168,11 @@ class RunLog:
             error=problem and problem.error,
         )
 
-    def _remember_calls(self, items: Iterable[Item]) -> None:
-        if not TOOLS.isEnabledFor(logging.WARNING):
-            return
-        for item in items:
-            if isinstance(item, Call):
-                # Redacted here, not when it is logged: that bounds the memory of a call with 8 MB of arguments while it
-                # waits for an approval.
-                _remember(self._arguments, item.id, redact(item.arguments), MAX_OPEN_CALLS)
-                _remember(self._tools, item.id, item.tool, MAX_OPEN_CALLS)
+    def _remember_calls(self, calls: Sequence[Call]) -> None:
+        if calls and TOOLS.isEnabledFor(logging.WARNING):
+            for call in calls:
+                _remember(self._arguments, call.id, call.arguments, MAX_OPEN_CALLS)
+                _remember(self._tools, call.id, call.tool, MAX_OPEN_CALLS)
 
 
 def _remember(table: dict[str, T], key: str, value: T, max_size: int) -> None:

@@ -2,11 +2,19 @@
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
+from typing import TypeVar, cast
 
-from toolyard.core.conversation.events import Entry
+from toolyard.core.conversation.events import Durable, Entry
 from toolyard.core.masking import MASK, mask_addresses
+
+EventT = TypeVar("EventT", bound=Durable)
+Observe = Callable[[Entry], None]
+Handler = Callable[[Entry, Durable], None]
+Handlers = Mapping[type[Durable], Handler]
+"""What an observer does with an entry, by the type of its event. Events of other types do not concern it."""
+Observer = Handlers | Observe
 
 log = logging.getLogger("toolyard")
 correlation: ContextVar[str] = ContextVar("toolyard_correlation_id", default="")
@@ -38,18 +46,41 @@ def mask_secrets(value: object, depth: int = 0) -> object:
     return value
 
 
+def on(kind: type[EventT], handler: Callable[[Entry, EventT], None]) -> Handlers:
+    """Return the handler of one type of event, to be joined with those of other types."""
+    return {kind: cast(Handler, handler)}
+
+
 class Observers:
-    """Passes each entry to several observers. A failing observer affects neither the commit nor the other observers."""
+    """Passes stored entries to several observers: to each one the events that concern it.
 
-    def __init__(self, *observers: Callable[[Entry], None]) -> None:
-        self._observers = observers
-        self._failed: list[Callable[[Entry], None]] = []
+    A failing observer affects neither the commit nor the other observers.
+    """
 
-    def observe(self, entry: Entry) -> None:
-        for observe in self._observers:
-            try:
-                observe(entry)
-            except Exception:
-                if observe not in self._failed:  # logged once: it may fail for every entry
-                    self._failed.append(observe)
-                    log.exception("an observer failed and may miss more; this is said once: %r", observe)
+    def __init__(self, *observers: Observer) -> None:
+        """A plain function observes all events."""
+        self._observers = [one if isinstance(one, Mapping) else _ignore_event(one) for one in observers]
+        self._by_type: dict[type[Durable], list[Handler]] = {}
+        """The handlers of an event's type, found once for each type."""
+        self._failed: list[Handler] = []
+
+    def observe(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            event = entry.event
+            handlers = self._by_type.get(type(event))
+            for handle in self._find_handlers(type(event)) if handlers is None else handlers:
+                try:
+                    handle(entry, event)
+                except Exception:
+                    if handle not in self._failed:  # logged once: it may fail for every entry
+                        self._failed.append(handle)
+                        log.exception("an observer failed and may miss more; this is said once: %r", handle)
+
+    def _find_handlers(self, kind: type[Durable]) -> list[Handler]:
+        found = (one.get(kind) if isinstance(one, Mapping) else one for one in self._observers)
+        self._by_type[kind] = handlers = [handler for handler in found if handler is not None]
+        return handlers
+
+
+def _ignore_event(observe: Observe) -> Handler:
+    return lambda entry, _: observe(entry)

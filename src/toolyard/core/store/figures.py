@@ -84,13 +84,14 @@ class StepCounts(Struct, omit_defaults=True):
     models: dict[str, ModelCounts] = {}
 
     def find_tool(self, name: str) -> ToolCounts:
-        return self.tools.setdefault(
-            name if name in self.tools or len(self.tools) < MAX_NAMES else OTHERS, ToolCounts()
-        )
+        if (counts := self.tools.get(name)) is not None:
+            return counts
+        return self.tools.setdefault(name if len(self.tools) < MAX_NAMES else OTHERS, ToolCounts())
 
     def find_model(self, name: str) -> ModelCounts:
-        has_room = name in self.models or len(self.models) < MAX_NAMES
-        return self.models.setdefault(name if has_room else OTHERS, ModelCounts())
+        if (counts := self.models.get(name)) is not None:
+            return counts
+        return self.models.setdefault(name if len(self.models) < MAX_NAMES else OTHERS, ModelCounts())
 
     def add(self, other: "StepCounts") -> None:
         self.runs += other.runs

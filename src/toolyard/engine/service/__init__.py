@@ -20,7 +20,6 @@ from toolyard.engine.access.presets import Presets
 from toolyard.engine.access.refusals import FailedSignIns, RefusedAttempts
 from toolyard.engine.access.shares import Shares
 from toolyard.engine.dependencies import Deps
-from toolyard.engine.log.journal import Observe
 from toolyard.engine.replicas.command_delivery import CommandDelivery
 from toolyard.engine.replicas.housekeeping import Housekeeping
 from toolyard.engine.replicas.message_handler import Replicas
@@ -36,7 +35,7 @@ from toolyard.observability.auditor import Auditor
 from toolyard.observability.figures import FigureRecorder
 from toolyard.observability.metrics import Load, Metrics
 from toolyard.observability.run_log import RunLog
-from toolyard.observability.telemetry import Observers
+from toolyard.observability.telemetry import Observer, Observers
 from toolyard.observability.wire_log import WireLog
 
 __all__ = ["Service", "StartedRun"]
@@ -46,7 +45,12 @@ class Service:
     """What surfaces call. Methods raise errors of `core.errors`, which the surfaces map to their protocols."""
 
     def __init__(
-        self, deps: Deps, store: Store, tasks: asyncio.TaskGroup, mcp_proxy: McpProxy, observers: Sequence[Observe] = ()
+        self,
+        deps: Deps,
+        store: Store,
+        tasks: asyncio.TaskGroup,
+        mcp_proxy: McpProxy,
+        observers: Sequence[Observer] = (),
     ) -> None:
         self._deps = deps
         self.mcp_proxy = mcp_proxy
@@ -58,7 +62,7 @@ class Service:
         self.refused_attempts = RefusedAttempts(self.auditor, tasks.create_task)
         self.metrics = Metrics(lambda tool: deps.registry.find(tool) is not None)
         self._figures = FigureRecorder(store, deps.clock.now, tasks.create_task, self._find_conversation_owner)
-        observe = Observers(RunLog().observe, self.metrics.observe, self._figures.observe, *observers).observe
+        observe = Observers(RunLog().handlers, self.metrics.handlers, self._figures.handlers, *observers).observe
         self._driver = Driver(deps, store, tasks, observe)
         housekeeping = Housekeeping(deps, store, self._driver, self.auditor)
         self._takeover = Takeover(deps, store, self._driver, housekeeping)

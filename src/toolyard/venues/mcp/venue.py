@@ -93,10 +93,9 @@ class McpVenue:
             return await runner.begin()
         return await runner.resume(context.resume_token, context.answer)
 
-    def observe(self, entry: Entry) -> None:
+    def forget_call(self, _: Entry, event: CallEnded) -> None:
         """Drop a call parked here that has ended elsewhere: it was stopped, or nobody answered in time."""
-        if isinstance(entry.event, CallEnded):
-            self._elicitations.drop_call(entry.event.result.call_id)
+        self._elicitations.drop_call(event.result.call_id)
 
     async def close(self) -> None:
         await self._manager.close()
