@@ -9,8 +9,11 @@ import os
 import re
 import select
 import sys
+import threading
+import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Literal
 
 from toolyard.core.masking import MASK
@@ -21,6 +24,10 @@ MAX_VALUE_CHARS = 500
 MAX_VALUES = 100
 """Values of one field that are shown, nested ones included."""
 MAX_DEPTH = 8
+GATHER_S = 0.05
+"""How long lines are gathered, to be written together. A warning is written at once, after the lines before it."""
+MAX_GATHERED_CHARS = 64 * 1024
+MAX_CACHED_CHARS = 64
 PIPE_BYTES = 4096
 """A pipe that is ready takes this much without blocking (POSIX PIPE_BUF is at least 512, and 4096 on Linux)."""
 NOISY_LOGGERS = ("httpx", "httpx2", "mcp", "uvicorn")
@@ -49,14 +56,18 @@ class LogLine:
         return {name: redact(value) for name, value in self._fields.items() if not _is_empty(value)}
 
     def __str__(self) -> str:
-        parts = [f"{name}={format_value(value)}" for name, value in self.fields.items()]
+        parts = [f"{name}={_format_field(value)}" for name, value in self._fields.items() if not _is_empty(value)]
         return " | ".join([f"correlation_id={format_value(self.correlation_id or '-')}", *parts, self.event])
 
 
 def log_line(logger: logging.Logger, level: int, correlation_id: str, event: str, /, **fields: object) -> None:
     """Log an event with its fields. Handlers of other programs find the id as `record.correlation_id`."""
     if logger.isEnabledFor(level):
-        logger.log(level, LogLine(correlation_id, event, fields), extra={"correlation_id": correlation_id})
+        # Not by `logger.log`: it walks the stack for its caller, and would always find this line.
+        line = LogLine(correlation_id, event, fields)
+        record = logger.makeRecord(logger.name, level, "log_lines.py", 0, line, (), None, "log_line")
+        record.correlation_id = correlation_id
+        logger.handle(record)
 
 
 def redact(value: object) -> object:
@@ -111,6 +122,18 @@ def shorten_text(text: str) -> str:
     return clean if len(clean) <= MAX_VALUE_CHARS else f"{clean[:MAX_VALUE_CHARS]}…"
 
 
+def _format_field(value: object) -> str:
+    """Return a value in a line of text, redacted and bounded."""
+    if type(value) is str and len(value) <= MAX_CACHED_CHARS:
+        return _format_short_text(value)
+    return str(value) if type(value) in (int, float) else format_value(redact(value))
+
+
+@lru_cache(maxsize=4096)  # ids and names come in many lines, and looking for secrets costs more than all the rest
+def _format_short_text(text: str) -> str:
+    return format_value(shorten_text(text))
+
+
 def format_value(value: object) -> str:
     """Return a value as it stands in a line of text: quoted, with escapes, unless it is a plain word or a number."""
     if isinstance(value, str) and _PLAIN.fullmatch(value):
@@ -160,25 +183,62 @@ class JsonFormatter(logging.Formatter):
 
 
 class StderrHandler(logging.Handler):
-    """Writes to standard error without waiting for its reader: lines that a full pipe cannot take are dropped."""
+    """Writes to standard error without waiting for its reader: lines that a full pipe cannot take are dropped.
+
+    A thread writes the lines of `GATHER_S` together: a write costs as much as several lines.
+    """
 
     def __init__(self, redactor: Redactor = NO_REDACTOR) -> None:
         super().__init__()
         self._redactor = redactor
         self._dropped = 0
+        self._gathered: list[str] = []
+        self._gathered_chars = 0
+        self._has_lines = threading.Event()
+        self._thread: threading.Thread | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             text = f"{self._redactor.redact_text(self.format(record))}\n"
-            if self._dropped and self._write(f"… {self._dropped} log lines were dropped: nobody read them in time\n"):
-                self._dropped = 0
-            if self._dropped or not self._write(text):
-                self._dropped += 1
+            self._gathered.append(text)
+            self._gathered_chars += len(text)
+            if record.levelno >= logging.WARNING or self._gathered_chars > MAX_GATHERED_CHARS:
+                self.flush()
+            elif not self._has_lines.is_set():
+                self._write_later()
         except Exception:
             self.handleError(record)
 
-    @staticmethod
-    def _write(text: str) -> bool:
+    def flush(self) -> None:
+        """Write the gathered lines now. `logging` does so at exit."""
+        self.acquire()
+        try:
+            lines, self._gathered, self._gathered_chars = self._gathered, [], 0
+            if self._dropped and self._write(f"… {self._dropped} log lines were dropped: nobody read them in time\n"):
+                self._dropped = 0
+            for text in _join_lines(lines):
+                if self._dropped or not self._write(text):
+                    self._dropped += text.count("\n")
+        finally:
+            self.release()
+
+    def _write_later(self) -> None:
+        if self._thread is None or not self._thread.is_alive():  # also in a process that was forked
+            self._thread = threading.Thread(target=self._write_gathered, name="log lines", daemon=True)
+            try:
+                self._thread.start()
+            except RuntimeError:  # the interpreter shuts down
+                self.flush()
+                return
+        self._has_lines.set()
+
+    def _write_gathered(self) -> None:
+        while self._has_lines.wait():
+            time.sleep(GATHER_S)
+            self._has_lines.clear()
+            self.flush()
+
+    def _write(self, text: str) -> bool:
         """Return whether the text was written. A long text may be written in part."""
         try:
             descriptor = sys.stderr.fileno()
@@ -193,8 +253,21 @@ class StderrHandler(logging.Handler):
         return True
 
 
+def _join_lines(lines: Iterable[str]) -> list[str]:
+    """Return the lines joined to texts that a pipe takes at once. A longer line stands by itself."""
+    texts: list[str] = []
+    for line in lines:
+        if texts and len(texts[-1]) + len(line) <= PIPE_BYTES // 4:  # a character has at most four bytes
+            texts[-1] += line
+        else:
+            texts.append(line)
+    return texts
+
+
 def configure_logging(level: str = "info", format: LogFormat = "text", redact: RedactRules = NO_REDACTION) -> None:
     """Write log lines with correlation ids to standard error, in place of the root logger's handlers."""
+    # Lines show neither threads nor processes, whose names take longer to find than the rest of a record.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = StderrHandler(Redactor(redact))
     handler.setFormatter(JsonFormatter() if format == "json" else LineFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
@@ -214,7 +287,13 @@ def _is_writable(descriptor: int) -> bool:
 
 
 def _format_time(record: logging.LogRecord) -> str:
-    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    second, milliseconds = divmod(int(record.created * 1000), 1000)
+    return f"{_format_second(second)}.{milliseconds:03d}Z"
+
+
+@lru_cache(maxsize=4)  # most lines share the second with the one before
+def _format_second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).isoformat(timespec="seconds").removesuffix("+00:00")
 
 
 def _get_correlation_id(record: logging.LogRecord) -> str:
