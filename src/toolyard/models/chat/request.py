@@ -7,7 +7,7 @@ without its call is left out.
 """
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import assert_never
 from weakref import WeakKeyDictionary
 
@@ -66,10 +66,10 @@ def to_wire(
     request: ModelRequest, model: str = "", provider: str = "openai", forward: frozenset[str] = NO_OPTIONS
 ) -> bytes:
     """Return the body. `model` is the name on the wire; if it is empty, the request's. Raises WireFailure."""
-    quirks = PROVIDERS.get(provider, UNKNOWN_PROVIDER).quirks
-    target = _ChatTarget(provider, model or request.model, quirks, supports_images(model or request.model))
+    target, cache_key, encoded_model = _build_target(provider, model or request.model)
+    quirks = target.quirks
     options = b"" if request.options is DEFAULT_OPTIONS else _encode_options(request.options, target, forward)
-    cache = get_encode_cache(request, _build_cache_key(target))
+    cache = get_encode_cache(request, cache_key)
     cache.set_system(_build_system(request, quirks), _encode_system)
     open_end, _ = cache.extend(request.history.items_from(cache.count), partial(_encode_group, target))
     messages: list[bytes | bytearray | memoryview] = [part for part in (cache.system, cache.joined, open_end) if part]
@@ -79,7 +79,7 @@ def to_wire(
     return b"".join(
         (
             b'{"model":',
-            _encoder.encode(target.model),
+            encoded_model,
             b',"stream":true,"stream_options":{"include_usage":true}',
             tools and b',"tools":',
             tools,
@@ -102,6 +102,14 @@ class _ChatTarget(Struct, frozen=True):
     quirks: ChatQuirks
     supports_images: bool
     """Whether the model accepts images."""
+
+
+@lru_cache(maxsize=256)  # the same for every turn with a model
+def _build_target(provider: str, model: str) -> tuple[_ChatTarget, str, bytes]:
+    """Return the target of a request, the key of its encode cache, and the model's name as JSON."""
+    quirks = PROVIDERS.get(provider, UNKNOWN_PROVIDER).quirks
+    target = _ChatTarget(provider, model, quirks, supports_images(model))
+    return target, _build_cache_key(target), _encoder.encode(model)
 
 
 def _build_cache_key(target: _ChatTarget) -> str:
@@ -192,6 +200,8 @@ def _build_messages(group: Sequence[Item], target: _ChatTarget) -> list[dict[str
         return [{"role": "system", "content": first.text or EMPTY_TEXT}]
     if isinstance(first, UserMessage):
         return [{"role": "user", "content": _build_content(first, quirks)}]
+    if len(group) == 1 and isinstance(first, ModelText):  # most of a history that a client sends
+        return [{"role": "assistant", "content": first.text}] if first.text else []
     texts = [item.text for item in group if isinstance(item, ModelText) and item.text]
     calls = {item.id: item for item in group if isinstance(item, Call)}
     if not texts and not calls:
@@ -239,7 +249,10 @@ def _build_call(call: Call) -> dict[str, object]:
 
 
 def _build_content(message: UserMessage, quirks: ChatQuirks) -> object:
-    if all(isinstance(part, TextPart) for part in message.parts):
+    parts = message.parts
+    if len(parts) == 1 and isinstance(parts[0], TextPart):
+        return parts[0].text or EMPTY_TEXT
+    if all(isinstance(part, TextPart) for part in parts):
         return message.text or EMPTY_TEXT
     return [_build_part(part, quirks) for part in message.parts]
 

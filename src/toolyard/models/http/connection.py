@@ -32,7 +32,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self.used = False
         """Whether an earlier answer came over this connection."""
         self.idle_since = 0.0
-        self._loop = loop
+        self.loop = loop
         self._on_idle = on_idle
         self._transport: asyncio.Transport | None = None
         self._parser: httptools.HttpResponseParser | None = None
@@ -43,6 +43,11 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._waiter: asyncio.Future[None] | None = None
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def at_end(self) -> bool:
+        """Return whether the answer was read to its end."""
+        return self._complete and not self._pieces
 
     @property
     def closed(self) -> bool:
@@ -85,7 +90,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def release(self) -> None:
         """End the exchange: offer the connection for reuse if request and answer are complete, else close it."""
         if self._complete and self._keep_alive and not self._pieces and self._sent_all:
-            self.idle_since = self._loop.time()
+            self.idle_since = self.loop.time()
             self._on_idle(self)
         else:
             self.close()
@@ -181,7 +186,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._due = due
         if self._timer is None or self._timer.when() > due:
             self._set_timer()
-        self._waiter = self._loop.create_future()
+        self._waiter = self.loop.create_future()
         try:
             await self._waiter
         finally:
@@ -190,13 +195,13 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _set_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(self._due, self._check_deadline)
+        self._timer = self.loop.call_at(self._due, self._check_deadline)
 
     def _check_deadline(self) -> None:
         self._timer = None
         if self._waiter is None:
             return
-        if self._loop.time() < self._due:
+        if self.loop.time() < self._due:
             self._set_timer()
         elif not self._waiter.done():
             self._waiter.set_exception(TimeoutError())

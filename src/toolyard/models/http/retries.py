@@ -91,7 +91,7 @@ class HttpResponse:
     def __init__(self, connection: HttpConnection, first: bytes, idle_s: float) -> None:
         self._connection = connection
         self._idle_s = idle_s
-        self._loop = asyncio.get_running_loop()
+        self._loop = connection.loop
         self._over = False
         self.first = first
         self.request_id = _find_request_id(connection)
@@ -111,10 +111,11 @@ class HttpResponse:
         """Release the connection for reuse once the reply is complete, if the body ends within `DRAIN_S`."""
         # A reply ends with an event such as `[DONE]`, before the last chunk of the HTTP body. A connection can only
         # be used again after that chunk, so it is read here instead of hanging up.
-        due = self._loop.time() + DRAIN_S
-        with contextlib.suppress(TimeoutError, OSError):
-            while await self._connection.read(due):
-                pass
+        if not self._connection.at_end:
+            due = self._loop.time() + DRAIN_S
+            with contextlib.suppress(TimeoutError, OSError):
+                while await self._connection.read(due):
+                    pass
         self._over = True
         self._connection.release()
 
@@ -198,12 +199,14 @@ class HttpClient:
         loop = asyncio.get_running_loop()
         head = f"{self._head}{_encode_headers(headers)}Content-Length: {len(body)}\r\n\r\n".encode("latin-1")
         request = (head + body,) if len(body) < LARGE_BODY_BYTES else (head, body)
-        connection = self._take_idle(loop.time())
+        now_s = loop.time()
+        connection = self._take_idle(now_s)
         answer: HttpResponse | None = None
         try:
             if connection is None:
-                connection = await self._connect(loop.time() + self._deadlines.connect_s)
-            due = loop.time() + first_byte_s
+                connection = await self._connect(now_s + self._deadlines.connect_s)
+                now_s = loop.time()
+            due = now_s + first_byte_s
             connection.send(*request)
             await connection.read_head(due)
             if not 200 <= connection.status < 300:

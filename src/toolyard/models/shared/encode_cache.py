@@ -82,10 +82,14 @@ def get_encode_cache(request: ModelRequest, wire: str) -> EncodeCache:
     return cache
 
 
+_ALONE = frozenset({SystemText, UserMessage})
+_LAST_OF_GROUP = _ALONE | {Result}
+
+
 def _starts_group(previous: Item, item: Item) -> bool:
-    if isinstance(item, Result):
-        return False
-    return isinstance(item, SystemText | UserMessage) or isinstance(previous, SystemText | UserMessage | Result)
+    # Compared by type, not by `isinstance`: a request may bring thousands of items.
+    kind = type(item)
+    return kind is not Result and (kind in _ALONE or type(previous) in _LAST_OF_GROUP)
 
 
 def _is_complete(group: Sequence[Item]) -> bool:
