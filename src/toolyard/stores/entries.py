@@ -50,6 +50,8 @@ _CATALOG_EVENTS = frozenset(
     }
 )
 
+_EVENTS_WITH_ITEMS = frozenset({MessageAdded, RunQueued, TurnEnded, HistoryCompacted, RunEnded})
+
 
 def encode_batch(entries: Sequence[Entry]) -> bytes:
     """Return a batch as stores with rows keep it: one line for each entry."""
@@ -75,7 +77,8 @@ def select_catalog_entries(entries: Sequence[Entry]) -> list[Entry]:
 
 def has_texts(entries: Sequence[Entry]) -> bool:
     """Return whether one of the entries has a text of a user or a model."""
-    return any(True for entry in entries for _ in list_texts(entry.event))
+    events = [entry.event for entry in entries if type(entry.event) in _EVENTS_WITH_ITEMS]
+    return any(True for event in events for _ in list_texts(event))
 
 
 def ends_run(entries: Sequence[Entry]) -> bool:

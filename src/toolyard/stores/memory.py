@@ -1,8 +1,7 @@
 """Keeps conversations as objects in the memory of this process, until it exits."""
 
-import asyncio
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 
@@ -17,6 +16,7 @@ from toolyard.core.store import (
     Claim,
     ConversationCard,
     FigureRow,
+    FutureLike,
     Key,
     OpenCounts,
     RequestRecord,
@@ -83,6 +83,25 @@ class MemoryData:
         self.audit: list[AuditEntry] = []
 
 
+class _StoredAppend:
+    """The outcome of an append that is stored at once: a future that is done."""
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> bool:
+        return False
+
+    def exception(self) -> None:
+        return None
+
+    def add_done_callback(self, callback: Callable[[FutureLike], object], /) -> None:
+        callback(self)
+
+
+_STORED = _StoredAppend()
+
+
 class MemoryStore(SingleProcessPorts):
     """A store for tests, demos and programs that need nothing to outlive the process."""
 
@@ -91,7 +110,7 @@ class MemoryStore(SingleProcessPorts):
         self._data = MemoryData()
         self._closed = False
 
-    def begin_append(self, append: Append) -> asyncio.Future[bool]:
+    def begin_append(self, append: Append) -> FutureLike:
         self._require_open()
         conversation, entries = append.conversation, append.entries
         row = self._require_epoch(conversation, append.epoch)
@@ -103,9 +122,7 @@ class MemoryStore(SingleProcessPorts):
             self._project(conversation, catalog_entries)
         row.entries.extend(entries)
         row.wake_at = append.wake_at
-        done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        done.set_result(False)
-        return done
+        return _STORED
 
     async def append(self, append: Append) -> bool:
         return self.begin_append(append).result()

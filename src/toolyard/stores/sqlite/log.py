@@ -1,6 +1,5 @@
 """The logs of conversations, and what belongs to each: whole results and snapshots. The writer commits appends."""
 
-import asyncio
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
@@ -8,7 +7,7 @@ from itertools import islice
 
 from toolyard.core.conversation.events import Entry
 from toolyard.core.errors import Fenced
-from toolyard.core.store import Append, SnapshotHead, SnapshotUpdate
+from toolyard.core.store import Append, FutureLike, SnapshotHead, SnapshotUpdate
 from toolyard.stores.entries import decode_batch, encode_batch, has_texts, select_catalog_entries
 from toolyard.stores.sqlite.catalog import project, touch_card
 from toolyard.stores.sqlite.connections import SqlitePorts
@@ -18,8 +17,8 @@ from toolyard.stores.sqlite.writer import Work
 # row matches if another owner has claimed the conversation, if it was deleted (a negative epoch) or if entries would
 # leave a gap. An append without entries only sets `wake_at`.
 _ADVANCE = """UPDATE conversations
-SET last_seq = last_seq + :count, wake_at = :wake_at
-WHERE id = :id AND epoch = :epoch AND epoch > 0 AND (:count = 0 OR last_seq + 1 = :first)"""
+SET last_seq = last_seq + ?1, wake_at = ?2
+WHERE id = ?3 AND epoch = ?4 AND epoch > 0 AND (?1 = 0 OR last_seq + 1 = ?5)"""
 _INSERT = "INSERT INTO batches (conversation, last_seq, entries) VALUES (?, ?, ?)"
 _READ = "SELECT entries FROM batches WHERE conversation = ? AND last_seq > ? ORDER BY last_seq"
 _PUT = """INSERT OR REPLACE INTO blobs (conversation, handle, body) SELECT ?1, ?2, ?3
@@ -43,7 +42,7 @@ class SqliteLog(SqlitePorts):
         """How many transactions were committed since the store was opened."""
         return self._database.writer.commits
 
-    def begin_append(self, append: Append) -> asyncio.Future[bool] | None:
+    def begin_append(self, append: Append) -> FutureLike | None:
         return self._database.writer.run_now(*_build_append(append))
 
     async def append(self, append: Append) -> bool:
@@ -127,13 +126,7 @@ def _build_append(append: Append) -> tuple[Work[bool], int]:
     catalog_entries = select_catalog_entries(entries)
     updated_at = catalog_entries[-1].at if catalog_entries else None
     is_touched = updated_at is not None or has_texts(entries)
-    row = {
-        "id": conversation,
-        "epoch": epoch,
-        "first": first,
-        "count": len(entries),
-        "wake_at": append.wake_at,
-    }
+    row = (len(entries), append.wake_at, conversation, epoch, first)
     last = first + len(entries) - 1
 
     def work(connection: sqlite3.Connection) -> bool:

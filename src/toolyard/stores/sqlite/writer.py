@@ -72,8 +72,56 @@ def build_store_down(file: Path, error: sqlite3.Error | OSError) -> StoreDown:
 class _Job:
     work: Work[object]
     size_bytes: int
-    done: asyncio.Future[object]
+    done: "asyncio.Future[object] | Outcome"
     outcome: object = None
+
+
+class Outcome:
+    """The outcome of a job to come: a future with one callback.
+
+    The callback runs where the outcome is set, and not one step of the event loop later.
+    """
+
+    __slots__ = ("_callback", "_error", "_is_done", "_result")
+
+    def __init__(self) -> None:
+        self._callback: Callable[[Outcome], object] = _ignore
+        self._result: object = None
+        self._error: BaseException | None = None
+        self._is_done = False
+
+    def done(self) -> bool:
+        return self._is_done
+
+    def cancelled(self) -> bool:
+        return False
+
+    def exception(self) -> BaseException | None:
+        return self._error
+
+    def result(self) -> bool:
+        return bool(self._result)
+
+    def add_done_callback(self, callback: "Callable[[Outcome], object]", /) -> None:
+        self._callback = callback
+
+    def set_result(self, result: object) -> None:
+        self._result, self._is_done = result, True
+        self._call_back()
+
+    def set_exception(self, error: BaseException) -> None:
+        self._error, self._is_done = error, True
+        self._call_back()
+
+    def _call_back(self) -> None:
+        try:
+            self._callback(self)
+        except Exception as error:  # it must not keep the other jobs of its group from their outcomes
+            _log.error("what follows a commit failed", exc_info=error)
+
+
+def _ignore(outcome: Outcome) -> None:
+    pass
 
 
 class SqliteWriter:
@@ -115,10 +163,14 @@ class SqliteWriter:
             await self._wait_for_room(work, size_bytes)
         return await self._submit(work, size_bytes)
 
-    def run_now(self, work: Work[_T], size_bytes: int = 0) -> asyncio.Future[_T] | None:
-        """Submit `work` and return its future; if the queue is full, return None and do not submit it."""
+    def run_now(self, work: Work[bool], size_bytes: int = 0) -> Outcome | None:
+        """Submit `work` and return its outcome to come; if the queue is full, return None and do not submit it."""
         # While others wait for room (they hold the lock), a job must not overtake them.
-        return None if self._is_full or self._admission_lock.locked() else self._submit(work, size_bytes)
+        if self._is_full or self._admission_lock.locked():
+            return None
+        outcome = Outcome()
+        self._put(_Job(work, size_bytes, outcome))
+        return outcome
 
     @property
     def _is_full(self) -> bool:
@@ -147,14 +199,16 @@ class SqliteWriter:
         self._thread.join()
 
     def _submit(self, work: Work[_T], size_bytes: int) -> asyncio.Future[_T]:
+        done: asyncio.Future[_T] = self._loop.create_future()
+        self._put(_Job(work, size_bytes, cast("asyncio.Future[object]", done)))
+        return done
+
+    def _put(self, job: _Job) -> None:
         if self.closed:
             raise build_closed_error(str(self._file))
-        done: asyncio.Future[_T] = self._loop.create_future()
-        job = _Job(work, size_bytes, cast("asyncio.Future[object]", done))
         self.queued_jobs += 1
-        self._queued_bytes += size_bytes
+        self._queued_bytes += job.size_bytes
         self._queue.put(job)
-        return done
 
     def _settle(self, group: list[_Job]) -> None:
         """Resolve the futures of a group. Runs in the event loop: futures and counters are not thread-safe."""
@@ -225,7 +279,7 @@ class SqliteWriter:
 
         Failures are rare, so the first attempt saves the cost of savepoints.
         """
-        error = self._transact(group, lambda work: work(self._connection))
+        error = self._transact(group, self._do)
         if error is not None and len(group) > 1:
             error = self._transact(group, self._attempt)
         if error is not None:
@@ -246,6 +300,9 @@ class SqliteWriter:
                 self._connection.rollback()
             return error
         return None
+
+    def _do(self, work: Work[object]) -> object:
+        return work(self._connection)
 
     def _attempt(self, work: Work[object]) -> object:
         execute = self._connection.execute
