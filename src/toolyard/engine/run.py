@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from toolyard.core.conversation.commands import Start, Stop
 from toolyard.core.conversation.cursor import Cursor
-from toolyard.core.conversation.events import Entry, Event, Published
+from toolyard.core.conversation.events import Entry, Event, Published, RunEnded, RunStarted
 from toolyard.core.conversation.run_view import RunView
 from toolyard.core.errors import RunFailed
 from toolyard.engine.log.open_runs import is_at_rest
@@ -41,29 +41,45 @@ class Run(Generic[OutputT]):
         """Whether an earlier request with the same key has started the run: then nothing was started."""
         self._ended: RunView | None = None
         """The view of the run, once it was read to its end."""
+        self._entries: list[Entry] = []
+        """The entries of the run, once an iteration came to its end. They are folded if the result is asked for."""
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         """Yield every event of this run, durable and fleeting, through all its waits to its end."""
-        async with aclosing(self.stream()) as published:
-            async for item in published:
-                yield item.event if isinstance(item, Entry) else item
+        async with aclosing(self._stream_batches()) as batches:
+            async for batch in batches:
+                for item in batch:
+                    yield item.event if isinstance(item, Entry) else item
 
     async def stream(self) -> AsyncGenerator[Published, None]:
         """Yield the same events, the durable ones as log entries."""
+        async with aclosing(self._stream_batches()) as batches:
+            async for batch in batches:
+                for item in batch:
+                    yield item
+
+    async def _stream_batches(self) -> AsyncGenerator[list[Published], None]:
+        """Yield what comes at once together: a step of a generator for each event costs more than the event."""
         reader = await self._open_reader()
-        view = RunView(run_id=self.id)
+        run_id, is_active, is_over = self.id, False, False
+        entries: list[Entry] = []
         try:
-            while view.end is None:
+            while not is_over:
+                batch: list[Published] = []
                 for item, _ in await reader.read_batch():
-                    if not isinstance(item, Entry):
-                        if view.is_active:  # the result needs no deltas: they are not folded
-                            yield item
-                    elif view.apply(item):
-                        if view.end is not None:
-                            self._ended = view
-                        yield item
-                        if view.end is not None:
-                            return
+                    if isinstance(item, Entry):
+                        if item.run != run_id:
+                            continue
+                        entries.append(item)
+                        is_active = is_active or isinstance(item.event, RunStarted)
+                        is_over = isinstance(item.event, RunEnded)
+                    elif not is_active:  # fleeting events name no run: they belong to the one that is active
+                        continue
+                    batch.append(item)
+                    if is_over:
+                        self._entries = entries
+                        break
+                yield batch
         finally:
             reader.detach()
 
@@ -83,6 +99,10 @@ class Run(Generic[OutputT]):
 
     async def wait_for_rest(self) -> RunView:
         """Return the view of the run once it has ended or waits for somebody."""
+        if self._ended is None and self._entries:
+            self._ended = RunView(run_id=self.id)
+            for entry in self._entries:
+                self._ended.apply(entry)
         if self._ended is not None:
             return self._ended
         reader = await self._open_reader()

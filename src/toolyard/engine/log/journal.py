@@ -30,7 +30,7 @@ from toolyard.engine.log.memory_estimate import StateSize
 from toolyard.engine.log.readers import Readers
 from toolyard.engine.log.relay import Relay
 
-Observe = Callable[[Entry], None]
+Observe = Callable[[Sequence[Entry]], None]
 TIMER_TOLERANCE_S = 0.001
 """Two deadlines this close are the same: `plan` computes a deadline from the current time, so that it varies by
 rounding."""
@@ -82,6 +82,7 @@ class Journal:
         self.is_lost = False
         """Whether another replica has taken the conversation over: no tool starts here any more."""
         self._log = log
+        self._loop = asyncio.get_running_loop()  # kept: in Python 3.11 each lookup is a system call
         self._clock = clock
         self._spawn = spawn
         self._observe = observe
@@ -116,16 +117,18 @@ class Journal:
         """
         if self.is_releasing:
             raise Fenced(f"conversation {self.conversation!r} is being released")
-        state, entries, now = self.require_state(), list[Entry](), self._clock.now()
+        state, now = self.require_state(), self._clock.now()
+        entries: list[Entry] = []
         for number, event in enumerate(events, self._seq + 1):
-            run_of_event = _find_run(event, state)
+            its_run = _find_run(event, state) if type(event) in _RUN_BOUNDS else state.run
+            run_id, trace_id = (its_run.id, its_run.correlation_id) if its_run else (run, correlation_id)
             entry = Entry(
                 conversation=self.conversation,
                 seq=number,
                 at=now,
                 event=event,
-                run=run_of_event.id if run_of_event else run,
-                correlation_id=run_of_event.correlation_id if run_of_event else correlation_id,
+                run=run_id,
+                correlation_id=trace_id,
                 epoch=self.epoch,
                 format=FORMAT,
                 request=request if event is events[-1] else None,
@@ -144,7 +147,7 @@ class Journal:
         # one, so that entries reach the store in the order of their numbers.
         if not self._flushing:
             self._flushing = True
-            asyncio.get_running_loop().call_soon(self._begin_flush)
+            self._loop.call_soon(self._begin_flush)
 
     def publish_fleeting(self, event: Fleeting) -> None:
         """Publish a fleeting event to live readers, after all entries that were emitted before it."""
@@ -167,7 +170,7 @@ class Journal:
         """Wait until everything emitted so far is stored. Raises Fenced or StoreDown if it cannot be stored."""
         self.require_state()
         if self._seq > self.readers.stored:
-            future = asyncio.get_running_loop().create_future()
+            future: asyncio.Future[None] = self._loop.create_future()
             self._commits.append((self._seq, future))
             await future
 
@@ -176,7 +179,7 @@ class Journal:
         if self.broken or self._seq <= self.readers.stored:
             callback()
             return
-        future = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[None] = self._loop.create_future()
 
         def settle(settled: asyncio.Future[None]) -> None:
             settled.exception()  # raised to those who wait for the commit
@@ -189,14 +192,13 @@ class Journal:
         """Wait until the state differs from `seen`, or until that time."""
         if self.state is not seen or self.broken:
             return
-        loop = asyncio.get_running_loop()
-        self._change = loop.create_future()
+        self._change = self._loop.create_future()
         # The timer outlives this wait. A run waits many times for the same deadline, so the timer is replaced only
         # when the deadline has moved.
         if self._timer is None or abs(self._timer_at - until) > TIMER_TOLERANCE_S:
             self.cancel_timer()
             self._timer_at = until
-            self._timer = loop.call_later(max(0.0, until - self._clock.now()), self._on_timer)
+            self._timer = self._loop.call_later(max(0.0, until - self._clock.now()), self._on_timer)
         await self._change
 
     def cancel_timer(self) -> None:
@@ -301,7 +303,7 @@ class Journal:
     async def wait_released(self) -> None:
         """Wait until the release that is under way has succeeded or failed."""
         if self.is_releasing and not (self.released or self.broken):
-            waiter = asyncio.get_running_loop().create_future()
+            waiter: asyncio.Future[None] = self._loop.create_future()
             self._release_waiters.append(waiter)
             await waiter
 
@@ -330,13 +332,19 @@ class Journal:
 
     def _publish(self, batch: Sequence[Entry]) -> None:
         """Publish stored entries, each followed by the fleeting events that were held back for it."""
-        for entry in batch:
-            self.readers.publish(entry)
-            while self._held and self._held[0][0] <= entry.seq:
-                self._publish_fleeting(self._held.popleft()[1])
-            self._observe(entry)
+        if not self._held:
+            if batch:
+                self.readers.publish_entries(batch)
+        else:
+            for entry in batch:
+                self.readers.publish_entries((entry,))
+                while self._held and self._held[0][0] <= entry.seq:
+                    self._publish_fleeting(self._held.popleft()[1])
+        self._observe(batch)
         if self.followers and self._relay:
             self._relay.announce(self.conversation, self.followers)
+        if not self._commits:
+            return
         waiting, self._commits = self._commits, []
         for seq, future in waiting:
             if seq > self.readers.stored:
@@ -356,6 +364,10 @@ class Journal:
         self._commits.clear()
         self._end_release_waits()
         self.notify()
+
+
+_RUN_BOUNDS = frozenset({RunQueued, RunStarted, RunEnded})
+"""Events that may belong to another run than the current one."""
 
 
 def _find_run(event: Durable, state: State) -> QueuedRun | RunState | None:

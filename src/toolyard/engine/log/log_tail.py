@@ -181,7 +181,7 @@ class LogTail:
                 self._live.end_turn()
             case _:
                 pass
-        self.readers.publish(entry)
+        self.readers.publish_entries((entry,))
 
 
 class LiveStreams:

@@ -28,7 +28,7 @@ PAGE_SIZE = 500
 BATCH_SIZE = 128
 """Items that a reader takes from the ring at once: it holds them in memory until they are handed out."""
 
-TURN_EVENTS = (TurnStarted, TurnEnded, TurnFailed)
+TURN_EVENTS = frozenset({TurnStarted, TurnEnded, TurnFailed})
 FindReaders = Callable[[], Awaitable["Readers"]]
 ReadLog = Callable[[int, int], Awaitable[Sequence[Entry]]]
 
@@ -55,24 +55,32 @@ class Readers:
     def end(self) -> int:
         return self.base + len(self._ring)
 
-    def publish(self, item: Published) -> None:
-        if isinstance(item, Entry):
-            self.stored = item.seq
-            if isinstance(item.event, TURN_EVENTS):
+    def publish_entries(self, entries: Sequence[Entry]) -> None:
+        """Publish entries that were stored together."""
+        self.stored = entries[-1].seq
+        for entry in entries:
+            if type(entry.event) in TURN_EVENTS:
                 self._live.clear()
-        elif not isinstance(item, CallProgressed):
-            self._live.append(item)
+        self._add_to_ring(entries)
+
+    def publish(self, event: Fleeting) -> None:
+        kind = type(event)  # compared by type, not by `isinstance`: this runs for every chunk
+        if kind is not CallProgressed:
+            self._live.append(event)
+        if kind is not ArgumentsAppended or self.argument_readers or not self.attached:
+            self._add_to_ring((event,))
+
+    def _add_to_ring(self, items: Sequence[Published]) -> None:
         if not self.attached:
-            # Nothing is buffered without readers. The position moves on as if the item had been dropped, so that a
+            # Nothing is buffered without readers. The position moves on as if the items had been dropped, so that a
             # position from before is behind the base and its reader goes to the log.
-            self.base, self._ring = self.end + 1, []
+            self.base, self._ring = self.end + len(items), []
             return
-        if not self.argument_readers and isinstance(item, ArgumentsAppended):
-            return
-        self._ring.append(item)
+        ring = self._ring
+        ring += items
         # Let the ring grow to twice its size and drop half: moving the list once per item would cost too much.
-        if len(self._ring) > 2 * RING_SIZE:
-            del self._ring[:RING_SIZE]
+        if len(ring) > 2 * RING_SIZE:
+            del ring[:RING_SIZE]
             self.base += RING_SIZE
         if self.waiting:
             self.wake()
@@ -130,6 +138,7 @@ class Reader:
         self._waiter: asyncio.Future[bool] | None = None
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()  # kept: in Python 3.11 each lookup is a system call
         self._attach(readers)
 
     @property
@@ -218,7 +227,7 @@ class Reader:
 
     async def _wait_for_more(self, timeout_s: float | None) -> bool:
         """Return True as soon as something is published, False after `timeout_s`."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         self._waiter = loop.create_future()
         self._readers.waiting.append(self)
         if timeout_s is not None:
@@ -274,14 +283,14 @@ class Reader:
         return True
 
     def _take(self, item: Published) -> None:
-        if isinstance(item, TextAppended):
+        kind = type(item)
+        if kind is TextAppended:
             self._take_text(item)
-        elif isinstance(item, ArgumentsAppended) and not self._include_argument_deltas:
-            return  # they are in the ring for another reader
-        elif not isinstance(item, Entry):
-            self._hand_out(item)
-        elif item.seq > self._seq:
-            self._take_entry(item)
+        elif kind is Entry:
+            if item.seq > self._seq:
+                self._take_entry(item)
+        elif self._include_argument_deltas or kind is not ArgumentsAppended:  # else they are for another reader
+            self._ready.append((item, self._last_cursor))
 
     def _take_entry(self, entry: Entry) -> None:
         event = entry.event
@@ -296,7 +305,8 @@ class Reader:
                 self._take_text(TextAppended(turn=self._turn, offset=0, text=text, logprobs=logprobs))
             self._seen = 0
         self._seq = entry.seq
-        self._hand_out(entry)
+        self._move_cursor()
+        self._ready.append((entry, self._last_cursor))
 
     def _take_text(self, event: TextAppended) -> None:
         """Hand out the part of a delta that was not seen yet. Skip a delta after a gap: TurnEnded has the text."""
@@ -314,10 +324,8 @@ class Reader:
             unseen = event.text.encode()[self._seen - event.offset :].decode(errors="ignore")
             event = TextAppended(turn=event.turn, offset=self._seen, text=unseen)
         self._seen = end
-        self._hand_out(event)
+        self._move_cursor()
+        self._ready.append((event, self._last_cursor))
 
-    def _hand_out(self, item: Published) -> None:
-        cursor = self._last_cursor
-        if cursor.seq != self._seq or cursor.seen != self._seen:
-            cursor = self._last_cursor = Cursor(self._seq, self._turn, self._seen) if self._seen else Cursor(self._seq)
-        self._ready.append((item, cursor))
+    def _move_cursor(self) -> None:
+        self._last_cursor = Cursor(self._seq, self._turn, self._seen) if self._seen else Cursor(self._seq)
