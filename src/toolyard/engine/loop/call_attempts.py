@@ -10,6 +10,7 @@ import random
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import TypeVar
 
@@ -63,6 +64,7 @@ class CallRunner:
         self._journal = journal
         self._deps = deps
         self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
 
     async def run(self, call: CallState, entry: RegisteredTool, control: "CallControl") -> CallParked | CallEnded:
         """Run a call and return the event that records its result, or that it waits for one."""
@@ -82,10 +84,15 @@ class CallRunner:
                 bound=answer.bound,
             )
         duration_ms = (perf_counter() - began) * 1000
-        encode = deps.result_encoder.encode
-        result = await self._outlast_outage(
-            lambda: encode(call.call, tool, answer, conversation=self._journal.conversation, duration_ms=duration_ms)
+        encode = partial(
+            deps.result_encoder.encode,
+            call.call,
+            tool,
+            answer,
+            conversation=self._journal.conversation,
+            duration_ms=duration_ms,
         )
+        result = await (self._outlast_outage(encode) if deps.is_shared else encode())
         return CallEnded(result=mention_edit(self._mark_read_result(result, tool), call))
 
     def _mark_read_result(self, result: Result, tool: Tool) -> Result:
@@ -103,8 +110,10 @@ class CallRunner:
             # Journal before effect: `call.started` is stored before the tool runs. After a crash the log then shows
             # which calls may have taken effect, and no other call can have.
             await self._journal.wait_committed()
-            # From here on no other replica may take the conversation over before the tool has started.
-            await self._outlast_outage(self._deps.ensure_lease)
+            # From here on no other replica may take the conversation over before the tool has started. A store that
+            # one process uses has neither replicas nor outages that end by themselves.
+            if self._deps.is_shared:
+                await self._outlast_outage(self._deps.ensure_lease)
             if self._journal.is_lost:
                 raise Fenced("another replica has taken the conversation over before its tool started")
             answer = await self._run_attempt(call, entry, attempt, control)
@@ -117,15 +126,12 @@ class CallRunner:
             self._journal.emit(CallStarted(call_id=call.call.id, epoch=self._journal.epoch, attempt=attempt))
 
     async def _outlast_outage(self, work: Callable[[], Awaitable[_T]]) -> _T:
-        """Do the work, and again while a shared store is down: the call waits with it for as long as its run may.
-
-        A store that one process uses has no outages that end by themselves.
-        """
+        """Do the work, and again while a shared store is down: the call waits with it for as long as its run may."""
         while True:
             try:
                 return await work()
             except StoreDown:
-                if not self._deps.is_shared or self._journal.broken:
+                if self._journal.broken:
                     raise
                 await self._deps.sleep(OUTAGE_RETRY_S)
 
@@ -160,7 +166,7 @@ class CallRunner:
     def _build_context(self, call: CallState, attempt: int, timeout_s: float) -> Context:
         run, call_id, journal = self._journal.state.run, call.call.id, self._journal
         assert run is not None
-        loop, loop_thread, report_numbers = self._loop, threading.get_ident(), itertools.count()
+        loop, loop_thread, report_numbers = self._loop, self._thread, itertools.count()
         redact = self._deps.redactor.redact_text
 
         def publish(event: CallProgressed) -> None:

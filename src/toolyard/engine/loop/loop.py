@@ -61,9 +61,9 @@ async def drive(journal: Journal, deps: Deps) -> None:
         judged: State | None = None
         is_takeover = await record_takeover(journal, deps)
         while not (deps.draining or journal.is_releasing):
-            state = await read_state(journal, is_takeover=is_takeover)
+            state = await read_stored_state(journal) if is_takeover else journal.require_state()
             now = deps.clock.now()
-            held = find_held(state, journal.epoch, deps.registry, now)
+            held = find_held(state, journal.epoch, deps.registry, now) if deps.registry.is_starting else NOTHING_HELD
             step = plan(state, journal.epoch, now, held)
             match step:
                 case Wait(until):
@@ -107,13 +107,13 @@ async def record_takeover(journal: Journal, deps: Deps) -> bool:
     return True
 
 
-async def read_state(journal: Journal, *, is_takeover: bool) -> State:
-    """Return the state to plan with. After a takeover, it is stored before calls are judged in it.
+async def read_stored_state(journal: Journal) -> State:
+    """Return the state to plan with after a takeover: it is stored before calls are judged in it.
 
     If judging kills this owner too, the next one sees how far it came.
     """
     state = journal.require_state()
-    if is_takeover and not journal.is_committed and any(call.phase == "requested" for call in state.calls.values()):
+    if not journal.is_committed and any(call.phase == "requested" for call in state.calls.values()):
         await journal.wait_committed()
         return journal.require_state()
     return state

@@ -21,7 +21,7 @@ def find_held(state: State, epoch: int, registry: Registry, now: float) -> Held:
 
     Calls of listed tools are held too: the start of a server is not part of the time that a call of its tools may take.
     """
-    if not registry.is_starting or state.run is None:
+    if state.run is None:
         return NOTHING_HELD
     caller = get_caller(state)
 

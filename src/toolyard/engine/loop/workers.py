@@ -5,8 +5,8 @@ Each task ends by emitting an event; `plan` decides what follows. A call starts 
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
-from functools import partial
+from collections.abc import Callable, Coroutine, Sequence
+from typing import ParamSpec
 
 from msgspec.structs import replace
 
@@ -36,6 +36,8 @@ from toolyard.engine.loop.turn import (
 from toolyard.engine.tools.caller_tools import RegisteredTool
 
 STOP_GRACE_S = 2.0
+_P = ParamSpec("_P")
+Task = asyncio.Task[None]
 
 _log = logging.getLogger("toolyard.workers")
 
@@ -48,9 +50,9 @@ class Workers:
         self._deps = deps
         self._call_runner = CallRunner(journal, deps)
         self._loop = asyncio.get_running_loop()
-        self._turn: asyncio.Task[None] | None = None
-        self._compaction: asyncio.Task[None] | None = None
-        self._calls: dict[str, asyncio.Task[None]] = {}
+        self._turn: Task | None = None
+        self._compaction: Task | None = None
+        self._calls: dict[str, Task] = {}
         self._closing = False
 
     async def __aenter__(self) -> "Workers":
@@ -70,18 +72,27 @@ class Workers:
                 task.cancel()
             await asyncio.wait(tasks, timeout=STOP_GRACE_S)
 
-    def _start(self, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
-        task = self._loop.create_task(work)
-        task.add_done_callback(self._on_task_done)
-        return task
+    def _start(self, work: Callable[_P, Coroutine[None, None, None]], *args: _P.args, **kwargs: _P.kwargs) -> Task:
+        return self._loop.create_task(self._guard(work, *args, **kwargs))
 
-    def _on_task_done(self, task: "asyncio.Task[None]") -> None:
-        """Break the journal if a task failed: it emitted no event, so the conversation would wait for ever."""
-        error = None if task.cancelled() else task.exception()
-        if error is not None and not self._journal.broken:
-            _log.error("a worker of conversation %s failed", self._journal.conversation, exc_info=error)
-            reason = error if isinstance(error, ToolyardError) else Unavailable("this conversation cannot go on")
-            self._journal.fail(reason)
+    async def _guard(
+        self, work: Callable[_P, Coroutine[None, None, None]], *args: _P.args, **kwargs: _P.kwargs
+    ) -> None:
+        """Do the work of a task. If it fails, break the journal: it emitted no event, and nothing would follow.
+
+        Not by callbacks of the task: each would cost a step of the event loop.
+        """
+        try:
+            await work(*args, **kwargs)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            if not self._journal.broken:
+                _log.error("a worker of conversation %s failed", self._journal.conversation, exc_info=error)
+                reason = error if isinstance(error, ToolyardError) else Unavailable("this conversation cannot go on")
+                self._journal.fail(reason)
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                raise
 
     def ask(self, state: State) -> None:
         """Start a model turn."""
@@ -95,7 +106,7 @@ class Workers:
         self._journal.emit(build_turn_started(request.turn, self._journal.epoch, offer, state))
         # The turn does not wait for the commit of `turn.started`. A turn whose owner died is asked again whether its
         # start was stored or not, so waiting would only delay the first token.
-        self._turn = self._start(self._run_turn(request, run.id, exchanges))
+        self._turn = self._start(self._run_turn, request, run.id, exchanges)
 
     def _build_request(self, state: State, offer: Offer) -> ModelRequest:
         run, deps = state.run, self._deps
@@ -110,7 +121,7 @@ class Workers:
         if not step.summarise:
             self._journal.emit(build_compaction_event(step, state, self._deps.clock))
         elif self._compaction is None or self._compaction.done():
-            self._compaction = self._start(self._compact(step, state))
+            self._compaction = self._start(self._compact, step, state)
 
     async def _compact(self, step: Compact, state: State) -> None:
         await self._journal.wait_committed()
@@ -158,8 +169,7 @@ class Workers:
             started.append((replace(call, attempt=attempt), entry))
         self._journal.emit(*events)
         for call, entry in started:
-            task = self._calls[call.call.id] = self._start(self._run_call(call, entry))
-            task.add_done_callback(partial(self._close_cancelled, call))
+            self._calls[call.call.id] = self._start(self._run_call, call, entry)
 
     async def _run_call(self, call: CallState, entry: RegisteredTool) -> None:
         call_id = call.call.id
@@ -168,16 +178,20 @@ class Workers:
             # `stop` removes a call before it cancels the task: a call that is still listed was cancelled by its tool.
             is_stopped=lambda: self._closing or call_id not in self._calls,
         )
-        event = await self._call_runner.run(call, entry, control)
+        try:
+            event = await self._call_runner.run(call, entry, control)
+        except asyncio.CancelledError:
+            self._close_cancelled(call)
+            raise
         current = self._journal.state.calls.get(call_id)
         # A call can end here, in `_close_cancelled`, in `_abandon` or in `stop`. Whichever removes it from `_calls`
         # emits its end, so that every call gets exactly one result.
         if current is not None and current.phase == "running" and self._calls.pop(call_id, None):
             self._journal.emit(event)
 
-    def _close_cancelled(self, call: CallState, task: "asyncio.Task[None]") -> None:
+    def _close_cancelled(self, call: CallState) -> None:
         """End a call whose task was cancelled from elsewhere, such as by a cancel scope that its tool left open."""
-        if task.cancelled() and not self._closing and self._calls.pop(call.call.id, None) and not self._journal.broken:
+        if not self._closing and self._calls.pop(call.call.id, None) and not self._journal.broken:
             self._journal.emit(
                 CallEnded(result=build_failed_result(call.call, "cancelled", SELF_CANCELLED, self._deps.clock.now()))
             )
