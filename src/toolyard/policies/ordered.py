@@ -77,8 +77,11 @@ class OrderedPolicy:
         self.cacheable = not rules
 
     def judge(self, request: PolicyRequest) -> Verdict:
-        verdicts = (_ask_rule(rule, request) for rule in self._rules)
-        verdict = next((verdict for verdict in verdicts if verdict is not None), None) or _default_verdict(request)
+        for rule in self._rules:
+            if (verdict := _ask_rule(rule, request)) is not None:
+                break
+        else:
+            verdict = _default_verdict(request)
         # After all rules: what the conversation asks for is never loosened by one that allows.
         if verdict.decision == "allow" and _is_asked(request):
             return Verdict("ask", "the conversation asks for an approval")
@@ -103,20 +106,19 @@ def _get_name(rule: Rule) -> str:
 
 
 def _is_asked(request: PolicyRequest) -> bool:
-    tool = request.tool
-    return tool.venue != "client" and not request.settings.asked_tools.isdisjoint(("*", *tool.names))
+    tool, asked_tools = request.tool, request.settings.asked_tools
+    return bool(asked_tools) and tool.venue != "client" and not asked_tools.isdisjoint(("*", *tool.names))
 
 
 def _ask_rule(rule: Rule, request: PolicyRequest) -> Verdict | None:
-    name = _get_name(rule)
     try:
         verdict = cast(object, rule(request))
     except Exception:  # fail closed, and say so
-        _log.exception("rule %s failed for tool %s; denied", name, request.tool.name)
-        return Verdict("deny", f"the rule {name} failed")
+        _log.exception("rule %s failed for tool %s; denied", _get_name(rule), request.tool.name)
+        return Verdict("deny", f"the rule {_get_name(rule)} failed")
     if verdict is None or (isinstance(verdict, Verdict) and verdict.decision in ("allow", "ask", "deny")):
         return verdict
-    return Verdict("deny", f"the rule {name} gave no verdict")
+    return Verdict("deny", f"the rule {_get_name(rule)} gave no verdict")
 
 
 def _default_verdict(request: PolicyRequest) -> Verdict:

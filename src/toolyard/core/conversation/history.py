@@ -110,12 +110,14 @@ class History(Sequence[Item]):
     def _index_sources(self) -> None:
         """Add the untrusted items that came since the last use: each item is looked at once."""
         root = self._root
+        if root.checked >= self._length:
+            return
         for at in range(root.checked, self._length):
             if source := name_source(self._items[at]):
                 earlier = root.sources[-1] if root.sources else ""
                 root.untrusted.append(at)
                 root.sources.append(earlier if source == earlier else join_sources(earlier, source))
-        root.checked = max(root.checked, self._length)
+        root.checked = self._length
 
     def shared_ids(self, ids: set[str]) -> set[str]:
         """Return the ids for which `contains_id` is true."""

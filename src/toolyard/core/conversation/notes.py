@@ -1,6 +1,6 @@
 """Named context for the model and for tools: notes, and the values that they were made from."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 import msgspec
@@ -80,8 +80,13 @@ def _build_note(name: str, value: object) -> Note:
     return Note(name=name, text=text, json=not is_text)
 
 
-def to_fields(notes: Iterable[Note]) -> Mapping[str, object]:
+_NO_FIELDS: Mapping[str, object] = MappingProxyType({})
+
+
+def to_fields(notes: Collection[Note]) -> Mapping[str, object]:
     """Return the values that the notes were made from, by name. Of two notes with one name the later counts."""
+    if not notes:
+        return _NO_FIELDS
     return MappingProxyType({note.name: msgspec.json.decode(note.text) if note.json else note.text for note in notes})
 
 

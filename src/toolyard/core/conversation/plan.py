@@ -128,6 +128,8 @@ def _plan_halt(state: State, run: RunState, now: float) -> Step | None:
     """Return the step of a run or call that is stopped, or of a run that is out of time; None for any other."""
     out_of_time = run.active_s(now) >= run.limits.run_seconds
     if run.stopped_by is None and not out_of_time:
+        if not state.calls:
+            return None
         stopping = [call for call in state.calls.values() if call.stopping and call.phase != "closed"]
         return StopWork(stopping) if stopping else None
     if state.turn is not None or state.calls:
@@ -144,20 +146,19 @@ def _plan_calls(state: State, run: RunState, epoch: int, now: float, held: froze
     running = [call for call in open_calls if call.phase == "running"]
     ready = [call for call in open_calls if call.call.id not in held] if held else open_calls
     # A running call of another epoch has lost its task: its owner died, or was fenced and has stopped writing.
-    if lost := [call for call in ready if call.phase == "running" and call.epoch != epoch]:
+    if running and (lost := [call for call in ready if call.phase == "running" and call.epoch != epoch]):
         return Recover(lost)
     waiting = [call for call in open_calls if call.phase in WAITING]
-    if expired := [call for call in waiting if now >= call.expires_at]:
+    if waiting and (expired := [call for call in waiting if now >= call.expires_at]):
         return Expire(expired, ends_run=run.request.ends_on_expiry and any(map(_waits_for_client, expired)))
     if requested := [call for call in ready if call.phase == "requested"]:
         return Judge(requested)
     if chosen := _select_runnable(ready, running, run.limits.parallel_calls):
         return RunCalls(chosen)
-    wake_at = _compute_deadline(run, now)
-    if waiting:
-        wake_at = min(call.expires_at for call in waiting)
+    deadline = _compute_deadline(run, now)
+    wake_at = min(call.expires_at for call in waiting) if waiting else deadline
     if running or held:
-        return Wait(min(wake_at, _compute_deadline(run, now)))
+        return Wait(min(wake_at, deadline))
     if run.suspended_at is not None:
         return Rest()
     return Suspend(tuple(call.call.id for call in waiting), wake_at)

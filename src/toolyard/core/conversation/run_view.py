@@ -136,7 +136,12 @@ class CallView(Struct, kw_only=True):
         return f"the approval of {self.terms.describe_approvers()}"
 
     def apply(self, event: CallEvent) -> None:
-        match event:
+        match event:  # frequent events first
+            case CallStarted():
+                self.phase, self.attempt = "running", event.attempt
+            case CallEnded():
+                self.phase, result = "closed", event.result
+                self.result = replace(result, decisions=self.decisions) if self.decisions else result
             case CallJudged():
                 self.rule, self.expires_at = event.rule, event.expires_at
                 self.terms, self.sources = event.terms, event.sources
@@ -149,13 +154,8 @@ class CallView(Struct, kw_only=True):
                     self.phase = "allowed"
             case CallAnswered():
                 self.phase = "allowed"
-            case CallStarted():
-                self.phase, self.attempt = "running", event.attempt
             case CallParked():
                 self.phase, self.parked, self.expires_at = "parked", event, event.expires_at
-            case CallEnded():
-                self.phase, result = "closed", event.result
-                self.result = replace(result, decisions=self.decisions) if self.decisions else result
             case CallDenied():  # the end of the call follows
                 self.decisions += (ApprovalRecord(by=event.by, approved=False, reason=event.reason),)
             case _:
@@ -284,14 +284,14 @@ class RunView(Struct, kw_only=True):
 
     def _apply_entry(self, entry: Entry) -> None:
         event = entry.event
-        match event:
-            case CallEnded():
-                self._resume()
+        if isinstance(event, CallEvent):
+            self._resume()
+            if isinstance(event, CallEnded):
                 self._close_call(event)
-            case CallStarted() | CallJudged() | CallParked() | CallApproved() | CallDenied() | CallAnswered():
-                self._resume()
-                if (call := self.calls.get(event.call_id)) is not None:
-                    call.apply(event)
+            elif (call := self.calls.get(event.call_id)) is not None:
+                call.apply(event)
+            return
+        match event:
             case TurnStarted() | TurnEnded() | TurnFailed():
                 self._apply_turn_event(event)
             case RunQueued() | RunStarted() | StopRequested() | RunSuspended() | RunEnded():

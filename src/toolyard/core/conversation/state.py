@@ -141,17 +141,19 @@ class State(Struct, frozen=True, gc=False, kw_only=True):
 def apply(state: State, entry: Entry) -> State:
     """Return the state after the entry. Raises Refused if the event does not fit the state."""
     last_request_at = entry.request.counts_from(entry.at) if entry.request is not None else state.last_request_at
-    state = _apply_event(_count_owner(state, entry), entry)
+    # The run that an owner drives is the usual case: checked here, as it saves a call for each entry.
+    if state.run is not None and (entry.epoch != state.epoch or state.run.idle_owners):
+        state = _count_owner(state, state.run, entry)
+    state = _apply_event(state, entry)
     return replace(state, epoch=entry.epoch, last_at=entry.at, last_request_at=last_request_at)
 
 
-def _count_owner(state: State, entry: Entry) -> State:
+def _count_owner(state: State, run: RunState, entry: Entry) -> State:
     """Count an owner that takes over an open run, and the time since the last entry as waiting: nobody drove the run.
 
     Owners record that they take over with a `conversation.changed` that changes nothing. Any other entry is progress.
     """
-    run = state.run
-    if run is None or run.suspended_at is not None:
+    if run.suspended_at is not None:
         return state
     is_progress = not isinstance(entry.event, ConversationChanged)
     if entry.epoch != state.epoch:
@@ -163,13 +165,14 @@ def _count_owner(state: State, entry: Entry) -> State:
 
 def _apply_event(state: State, entry: Entry) -> State:
     event = entry.event
-    match event:  # frequent events first
-        case CallEnded() | CallStarted() | CallJudged() | CallParked() | CallApproved() | CallDenied() | CallAnswered():
-            return _apply_call_event(_resume_run(state, entry.at), event)
-        case TurnStarted() | TurnEnded() | TurnFailed():
-            return _apply_turn_event(state, event)
-        case RunQueued() | RunStarted() | StopRequested() | RunSuspended() | RunEnded():
-            return _apply_run_event(state, event, entry)
+    if isinstance(event, CallEvent):  # frequent events first
+        is_suspended = state.run is not None and state.run.suspended_at is not None
+        return _apply_call_event(_resume_run(state, entry.at) if is_suspended else state, event)
+    if isinstance(event, TurnEvent):
+        return _apply_turn_event(state, event)
+    if isinstance(event, RunEvent):
+        return _apply_run_event(state, event, entry)
+    match event:
         case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved():
             return _apply_conversation_event(state, event)
         case HistoryCompacted():
@@ -325,7 +328,9 @@ def _end_turn(state: State, run: RunState, event: TurnEnded) -> State:
     _require(
         len(set(ids)) == len(ids) and not any(map(state.history.contains_id, ids)), "an id in this turn is used already"
     )
-    sources = join_sources(state.history.sources, *map(name_description_source, state.unreviewed))
+    sources = state.history.sources
+    if state.unreviewed:
+        sources = join_sources(sources, *map(name_description_source, state.unreviewed))
     items = mark_model_items(event.items, sources)
     calls = _collect_open_calls(items)
     tool_turns = 1 if calls else 0

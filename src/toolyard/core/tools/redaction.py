@@ -84,6 +84,8 @@ class Redactor:
 
     def redact(self, text: str) -> Redacted:
         """Return the text with its secrets replaced, and the names of the patterns that they matched."""
+        if not self._patterns:
+            return Redacted(text)
         pieces, names, end = list[str](), dict[str, None](), 0
         for start, stop, name in self._find_spans(text):
             if stop <= end:

@@ -106,6 +106,8 @@ def split_sources(item: Item) -> list[str]:
 
 def join_sources(*sources: str) -> str:
     """Return one text that names each of these sources once; empty if there are none."""
+    if not any(sources):  # the usual case
+        return ""
     names = dict.fromkeys(name for source in sources if source for name in source.split(SOURCE_SEPARATOR))
     return SOURCE_SEPARATOR.join(names)[:MAX_SOURCE_CHARS]
 

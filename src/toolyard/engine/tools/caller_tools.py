@@ -81,8 +81,8 @@ class ToolTables:
 
     def table_for(self, caller: Caller, tools: ToolTable) -> ToolTable:
         """Return everybody's tools with those of this caller in their place."""
-        own_tools, venue = self.caller_tools(caller), self._venue
-        if not own_tools or venue is None:
+        venue = self._venue
+        if venue is None or not (own_tools := venue.caller_tools(caller)):
             return tools
         # `CallerTools` compare by identity, and the venue returns the same objects until something changes, so that the
         # tuple is a cache key that needs no invalidation.

@@ -204,7 +204,7 @@ class Registry:
 
     def find_non_native(self, name: str, app_tools: Iterable[Tool], caller: Caller | None) -> RegisteredTool | None:
         """Return the tool of that name that does not run at a provider."""
-        app_tool = next((tool for tool in app_tools if tool.name == name), None)
+        app_tool = next((tool for tool in app_tools if tool.name == name), None) if app_tools else None
         entry = (self.table_for(caller) if caller else self._tools).get(name)
         if app_tool is None or (entry is not None and not app_tool.hides_server_tool):
             return entry

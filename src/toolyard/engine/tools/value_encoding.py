@@ -48,6 +48,8 @@ def encode_whole(value: object) -> bytes | Problem:
 
 def is_large(value: object, max_chars: int = MAX_INLINE_CHARS) -> bool:
     """Return whether a value takes long to encode, without visiting more of it than needed."""
+    if type(value) in _FLAT:
+        return False
     chars, nodes, pending = 0, 0, [value]
     while pending:
         current = pending.pop()

@@ -80,9 +80,9 @@ class RunEncoder(ObjectFraming):
         self.over = view.at_rest
 
     def item(self, published: Published, cursor: Cursor) -> bytes:
+        if not isinstance(published, Entry):  # nothing to apply: the view is made of entries
+            return encode_objects(published, cursor, self._view, self._notices) if self._view.is_active else b""
         view = self._view.apply(published)
-        if not isinstance(published, Entry):
-            return encode_objects(published, cursor, view, self._notices) if view is not None else b""
         self.over = is_at_rest(self._view, published.seq, self._log_end)
         if view is not None and (self.over or not isinstance(published.event, RunSuspended)):
             return self._encode_wait_in_front(published) + encode_objects(published, cursor, view, self._notices)
@@ -134,8 +134,10 @@ def encode_objects(item: Published, cursor: Cursor, view: RunView, notices: RunN
 
 def frame_objects(objects: Sequence[StreamObject], cursor: Cursor) -> bytes:
     """Return one event per object, the last one with the id."""
-    *others, last = [encode_event(stream_object) for stream_object in objects] or [b""]
-    return b"%bid: %b\n%b" % (b"".join(others), str(cursor).encode(), last) if last else b""
+    if not objects:
+        return b""
+    *others, last = [encode_event(stream_object) for stream_object in objects]
+    return b"%bid: %b\n%b" % (b"".join(others), str(cursor).encode(), last)
 
 
 async def start_and_stream(

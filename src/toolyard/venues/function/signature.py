@@ -28,6 +28,7 @@ class Signature:
 
     def __init__(self, function: Callable[..., object], name: str) -> None:
         self.context_parameter = ""
+        self.is_coroutine_function = inspect.iscoroutinefunction(function)
         fields: dict[str, Any] = {}
         defaults: dict[str, object] = {}
         parameters = _list_parameters(function, name)
@@ -43,18 +44,19 @@ class Signature:
                 defaults[parameter.name] = parameter.default
         arguments: Any = with_config(ConfigDict(extra="forbid"))(TypedDict("Arguments", fields))  # pyright: ignore[reportArgumentType, reportGeneralTypeIssues]
         try:
-            self._adapter: TypeAdapter[dict[str, object]] = TypeAdapter(arguments)
-            schema = self._adapter.json_schema(schema_generator=_UntitledSchema)
+            adapter: TypeAdapter[dict[str, object]] = TypeAdapter(arguments)
+            schema = adapter.json_schema(schema_generator=_UntitledSchema)
         except (PydanticUserError, PydanticSchemaGenerationError) as error:
             why = str(error).partition("\n")[0]
             raise Misconfigured(f"tool {name!r}: a parameter's type has no JSON form: {why}") from None
+        self._validator = adapter.validator
         self.schema = _clean_schema(schema, defaults, docstring.parameters)
 
     def parse_arguments(self, arguments: dict[str, object]) -> dict[str, object]:
         """Return the arguments as the function's own types. Raise ValidationError."""
         # Encoded again, because pydantic's strict mode accepts more from JSON than from Python objects: a date or an
         # enum, for example, can only be a text there.
-        return self._adapter.validate_json(msgspec.json.encode(arguments), strict=True)
+        return self._validator.validate_json(msgspec.json.encode(arguments), strict=True)
 
     def validate(self, arguments: dict[str, object]) -> Problem | None:
         """Return a problem that names each wrong field and what was expected there, or None."""

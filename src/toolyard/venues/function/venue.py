@@ -5,7 +5,6 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar, cast, overload
 
 import msgspec
@@ -50,6 +49,8 @@ class FunctionTool(Generic[P, R_co]):
         if self.signature.context_parameter:
             arguments[self.signature.context_parameter] = context
         function = cast(Function, self.function)  # the arguments come from a model: their types are checked at run time
+        if self.signature.is_coroutine_function:
+            return await cast(Awaitable[object], function(**arguments))
         return await _invoke(lambda: function(**arguments), function, run_blocking)
 
     def hooks(self) -> ToolHooks:
@@ -196,10 +197,11 @@ class FunctionVenue:
     async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Pending:
         """Run a call. Whatever the tool raises becomes a failure for the model, except a cancellation."""
         try:
-            # Waiting for a thread may use up half of the deadline, so that the tool has the other half to run.
-            run_blocking = partial(
-                self._threads.run, owners=_build_owners(tool, context), max_wait_s=tool.timeout_s / 2
-            )
+
+            def run_blocking(work: Callable[[], object]) -> Awaitable[object]:
+                # Waiting for a thread may use up half of the deadline, so that the tool has the other half to run.
+                return self._threads.run(work, owners=_build_owners(tool, context), max_wait_s=tool.timeout_s / 2)
+
             return Value(value=await self._tools[tool.name].run(call, context, run_blocking))
         except asyncio.CancelledError:
             raise

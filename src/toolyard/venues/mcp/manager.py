@@ -97,6 +97,8 @@ class McpManager:
         self._listeners: list[NotificationHandler] = []
         self._tools: tuple[Tool, ...] = ()
         self._starting: list[ManagedServer] = []
+        self.is_starting = False
+        """Whether any server is being started."""
         self._change_event = asyncio.Event()
         self._tasks: set[asyncio.Task[object]] = set()
         self._change_lock = asyncio.Lock()
@@ -348,10 +350,6 @@ class McpManager:
             server.get_definition(tool.remote, caller)
         )
 
-    @property
-    def is_starting(self) -> bool:
-        return bool(self._starting)
-
     def starts_until(self, caller: Caller, tool: Tool | None, max_s: float) -> float:
         """Return until when the server of this tool, or those never listed, may take to start; 0.0 if none starts."""
         if tool is not None:
@@ -362,6 +360,8 @@ class McpManager:
 
     def caller_tools(self, caller: Caller) -> tuple[CallerTools, ...]:
         """Return how this caller's tools differ from the shared ones, for each server where they do."""
+        if not self._servers:
+            return ()
         return tuple(tools for server in self._servers.values() if (tools := server.caller_tools(caller)) is not None)
 
     def subscribe(self, handler: NotificationHandler) -> Callable[[], None]:
@@ -509,6 +509,7 @@ class McpManager:
         self._change_event.set()
         self._change_event = asyncio.Event()
         self._starting = [server for server in self._servers.values() if server.is_starting]
+        self.is_starting = bool(self._starting)
         tools = tuple(tool for server in self._servers.values() for tool in server.offered_tools().values())
         if tools != self._tools:
             self._tools = tools
