@@ -24,6 +24,13 @@ CUT_OFF = "an an"
 """What came of a turn whose owner died."""
 
 
+def publish(readers: Readers, item: Published) -> None:
+    if isinstance(item, Entry):
+        readers.publish_entries((item,))
+    else:
+        readers.publish(item)
+
+
 class StoredLog:
     """The log of one conversation."""
 
@@ -41,7 +48,7 @@ class StoredLog:
         readers = Readers(self.read_page, 0)
         reader = Reader(readers, START)
         for item in self._publish():
-            readers.publish(item)
+            publish(readers, item)
         received: list[tuple[Published, Cursor]] = []
         while batch := await reader.read_batch(timeout_s=0.0):
             received += batch

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of the tes
 from surfaces.in_process_client import InProcessClient
 from toolyard import Context, ModelRequest, Yard, tool
 from toolyard.app import Wiring
-from toolyard.core.store import Append
+from toolyard.core.store import Append, FutureLike
 from toolyard.events import Result, UserMessage
 from toolyard.stores.sqlite import SqliteStore
 from toolyard.surfaces import app as app
@@ -38,7 +38,7 @@ class DyingStore(SqliteStore):
 
     kill_at = 0
 
-    def begin_append(self, append: Append) -> asyncio.Future[bool] | None:
+    def begin_append(self, append: Append) -> FutureLike | None:
         stored = super().begin_append(append)
         if stored is not None:
             stored.add_done_callback(lambda _: self._count_down())

@@ -39,7 +39,7 @@ from toolyard.core.conversation.events import (
 )
 from toolyard.core.errors import Refused, StoreDown, Unavailable
 from toolyard.core.items import Result, TextPart, UserMessage
-from toolyard.core.store import Append, Claim, ForwardedCommand, LogHead, OwnedElsewhere
+from toolyard.core.store import Append, Claim, ForwardedCommand, FutureLike, LogHead, OwnedElsewhere
 from toolyard.engine.replicas.ownership import LEAVE_TO_OTHERS_S
 from toolyard.testing import Turn, call, say
 
@@ -92,7 +92,7 @@ class LateConfirmationStore(SharedMemoryStore):
         self.stored = asyncio.Event()
         self._unconfirmed: list[tuple[asyncio.Future[bool], bool]] = []
 
-    def begin_append(self, append: Append) -> asyncio.Future[bool]:
+    def begin_append(self, append: Append) -> FutureLike:
         released = super().begin_append(append).result()
         confirmation: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._unconfirmed.append((confirmation, released))
@@ -130,7 +130,7 @@ class SlowStore(SharedMemoryStore):
         super().__init__(database)
         self.begun, self.held = asyncio.Event(), list[tuple[Append, asyncio.Future[bool]]]()
 
-    def begin_append(self, append: Append) -> asyncio.Future[bool]:
+    def begin_append(self, append: Append) -> FutureLike:
         if self.begun.is_set():
             return super().begin_append(append)
         self.begun.set()

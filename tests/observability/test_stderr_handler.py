@@ -82,7 +82,10 @@ def test_the_last_lines_are_written_at_exit(end: str) -> None:
 def test_lines_that_nobody_reads_are_dropped_and_counted(
     handler: WriteCounter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handler, "_write", lambda _: False)
+    def refuse(text: str) -> bool:
+        return False
+
+    monkeypatch.setattr(handler, "_write", refuse)
     log(handler, logging.INFO, "lost")
     log(handler, logging.WARNING, "lost too")
     monkeypatch.undo()

@@ -16,6 +16,7 @@ from toolyard.core.store import (
     Claim,
     CommandAnswer,
     ForwardedCommand,
+    FutureLike,
     Key,
     LogHead,
     OwnedElsewhere,
@@ -86,7 +87,7 @@ class SharedMemoryStore(MemoryStore):
         """Let the other replicas take over what this one owns, as if it had died or hung."""
         self.database.stores.pop(self.replica, None)
 
-    def begin_append(self, append: Append) -> asyncio.Future[bool]:
+    def begin_append(self, append: Append) -> FutureLike:
         done = super().begin_append(append)
         shared = self.database.sharing[append.conversation]
         if ends_run(append.entries):

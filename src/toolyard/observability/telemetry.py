@@ -59,7 +59,7 @@ class Observers:
 
     def __init__(self, *observers: Observer) -> None:
         """A plain function observes all events."""
-        self._observers = [one if isinstance(one, Mapping) else _ignore_event(one) for one in observers]
+        self._observers = [_ignore_event(one) if callable(one) else one for one in observers]
         self._by_type: dict[type[Durable], list[Handler]] = {}
         """The handlers of an event's type, found once for each type."""
         self._failed: list[Handler] = []
@@ -77,7 +77,7 @@ class Observers:
                         log.exception("an observer failed and may miss more; this is said once: %r", handle)
 
     def _find_handlers(self, kind: type[Durable]) -> list[Handler]:
-        found = (one.get(kind) if isinstance(one, Mapping) else one for one in self._observers)
+        found = (one if callable(one) else one.get(kind) for one in self._observers)
         self._by_type[kind] = handlers = [handler for handler in found if handler is not None]
         return handlers
 

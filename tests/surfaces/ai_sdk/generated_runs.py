@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from core.published import StoredLog
+from core.published import StoredLog, publish
 from surfaces.ai_sdk.chats import Json
 from toolyard.core.conversation.cursor import START, Cursor
 from toolyard.core.conversation.events import (
@@ -47,12 +47,12 @@ class FaithfulLog(StoredLog):
         readers = Readers(self._read_published, 0)
         self._readers = readers
         for item in items[:published]:
-            readers.publish(item)
+            publish(readers, item)
         reader = WholeTurnReader(Reader(readers, START))
         received: list[tuple[Published, Cursor]] = []
         for item in items[published:]:
             received += await reader.read_batch(timeout_s=0.0)
-            readers.publish(item)
+            publish(readers, item)
         while batch := await reader.read_batch(timeout_s=0.0):
             received += batch
         reader.detach()

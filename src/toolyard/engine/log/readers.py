@@ -283,13 +283,12 @@ class Reader:
         return True
 
     def _take(self, item: Published) -> None:
-        kind = type(item)
-        if kind is TextAppended:
+        if isinstance(item, TextAppended):
             self._take_text(item)
-        elif kind is Entry:
+        elif isinstance(item, Entry):
             if item.seq > self._seq:
                 self._take_entry(item)
-        elif self._include_argument_deltas or kind is not ArgumentsAppended:  # else they are for another reader
+        elif self._include_argument_deltas or not isinstance(item, ArgumentsAppended):  # else they are another reader's
             self._ready.append((item, self._last_cursor))
 
     def _take_entry(self, entry: Entry) -> None:

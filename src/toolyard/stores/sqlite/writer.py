@@ -77,15 +77,12 @@ class _Job:
 
 
 class Outcome:
-    """The outcome of a job to come: a future with one callback.
+    """The outcome of a job to come: a future whose callbacks run at once, not one step of the event loop later."""
 
-    The callback runs where the outcome is set, and not one step of the event loop later.
-    """
-
-    __slots__ = ("_callback", "_error", "_is_done", "_result")
+    __slots__ = ("_callbacks", "_error", "_is_done", "_result")
 
     def __init__(self) -> None:
-        self._callback: Callable[[Outcome], object] = _ignore
+        self._callbacks: list[Callable[[Outcome], object]] = []
         self._result: object = None
         self._error: BaseException | None = None
         self._is_done = False
@@ -103,7 +100,7 @@ class Outcome:
         return bool(self._result)
 
     def add_done_callback(self, callback: "Callable[[Outcome], object]", /) -> None:
-        self._callback = callback
+        self._callbacks.append(callback)
 
     def set_result(self, result: object) -> None:
         self._result, self._is_done = result, True
@@ -114,14 +111,11 @@ class Outcome:
         self._call_back()
 
     def _call_back(self) -> None:
-        try:
-            self._callback(self)
-        except Exception as error:  # it must not keep the other jobs of its group from their outcomes
-            _log.error("what follows a commit failed", exc_info=error)
-
-
-def _ignore(outcome: Outcome) -> None:
-    pass
+        for callback in self._callbacks:
+            try:
+                callback(self)
+            except Exception as error:  # it must not keep the other jobs of its group from their outcomes
+                _log.error("what follows a commit failed", exc_info=error)
 
 
 class SqliteWriter:
