@@ -39,6 +39,7 @@ MAY_CREATE_TASKS = {
 """Where tasks are owned: they end with what owns them."""
 MAY_IMPORT_INSIDE = {
     "app.py",
+    "cli/__init__.py",
     "cli/commands/doctor.py",
     "cli/commands/mcp.py",
     "cli/commands/migrate.py",

@@ -13,6 +13,7 @@ import msgspec
 
 from toolyard.app import Wiring
 from toolyard.cli.available_models import find_ollama_address, list_ollama_models
+from toolyard.cli.commands import COMMANDS
 from toolyard.cli.common import Commands, add_command, add_config_flags, load_setup
 from toolyard.core.errors import Misconfigured, install_command
 from toolyard.core.masking import mask_addresses
@@ -50,7 +51,7 @@ NO_MODEL = f"""{OFFLINE}: no language model is configured. This helper finds the
 
 
 def add_to(commands: Commands) -> None:
-    parser = add_command(commands, "serve", run, "serve tools and a model over HTTP", EXAMPLES)
+    parser = add_command(commands, "serve", run, COMMANDS["serve"], EXAMPLES)
     add_config_flags(parser, "host", "port", "model", "store", "tools")
 
 
