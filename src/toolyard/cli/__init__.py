@@ -72,7 +72,11 @@ def build_parser(loaded: Collection[str] = tuple(COMMANDS)) -> SuggestingParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_PrintVersion, nargs=0, help="show program's version number and exit")
-    parser.set_defaults(run=lambda _: parser.print_help())
+
+    def print_help(_: argparse.Namespace) -> None:
+        parser.print_help()
+
+    parser.set_defaults(run=print_help)
     commands = parser.add_subparsers(metavar="COMMAND")
     for name, about in COMMANDS.items():
         if name in loaded:

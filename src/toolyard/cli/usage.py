@@ -23,9 +23,11 @@ class SuggestingParser(argparse.ArgumentParser):
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """Parse the words, and exit with 2 if some are unknown: argparse leaves those of a sub-command to its parent,
-        which does not know what the sub-command's options are."""
-        options, unknown = super().parse_known_args(args, namespace)
+        """Parse the words, and exit with 2 if some are unknown.
+
+        argparse leaves those of a sub-command to its parent, which does not know the sub-command's options.
+        """
+        options, unknown = super().parse_known_args(args, namespace or argparse.Namespace())
         if unknown:
             wrong = next((word for word in unknown if word.startswith("-")), "").partition("=")[0]
             self.error(f"unrecognized arguments: {' '.join(unknown)}{suggest(wrong, self._list_options())}")
