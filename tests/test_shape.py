@@ -55,6 +55,7 @@ MAY_IMPORT_INSIDE = {
     "venues/function/docstring.py",
     "venues/function/venue.py",
     "venues/mcp/auth/sealed_records.py",
+    "yard.py",
 }
 """Where modules are loaded on first use: some need an optional extra, and others would make every start slower."""
 
