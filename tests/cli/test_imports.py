@@ -42,3 +42,9 @@ def test_the_library_is_imported_without_heavy_packages() -> None:
 
 def test_pydantic_is_imported_once_a_function_becomes_a_tool() -> None:
     assert "pydantic" in list_modules(TOOL)
+
+
+def test_a_server_is_imported_without_the_packages_that_its_first_answer_does_not_need() -> None:
+    modules = list_modules("import toolyard.cli.commands.serve, toolyard.server.serving, toolyard.surfaces.app")
+    assert {"litestar", "uvicorn"} <= modules
+    assert modules & (HEAVY - {"litestar", "uvicorn", "pydantic"}) == set()
