@@ -39,6 +39,7 @@ MAY_CREATE_TASKS = {
 """Where tasks are owned: they end with what owns them."""
 MAY_IMPORT_INSIDE = {
     "app.py",
+    "cli/__init__.py",
     "cli/commands/doctor.py",
     "cli/commands/mcp.py",
     "cli/commands/migrate.py",
@@ -54,6 +55,7 @@ MAY_IMPORT_INSIDE = {
     "venues/function/docstring.py",
     "venues/function/venue.py",
     "venues/mcp/auth/sealed_records.py",
+    "yard.py",
 }
 """Where modules are loaded on first use: some need an optional extra, and others would make every start slower."""
 

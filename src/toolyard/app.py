@@ -5,7 +5,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -38,6 +38,7 @@ from toolyard.engine.tools.large_results import ResultEncoder
 from toolyard.engine.tools.offers import Offers
 from toolyard.engine.tools.registry import Registry
 from toolyard.engine.tools.web_search_plan import SearchPlanner
+from toolyard.hosting import AsgiApp
 from toolyard.models.resolver import ModelChoice, ModelResolver, ModelSettings
 from toolyard.observability.exporters import find_exporters
 from toolyard.observability.telemetry import Observer, on
@@ -61,10 +62,6 @@ _log = logging.getLogger("toolyard.app")
 if TYPE_CHECKING:
     from toolyard.engine.tools.argument_validation import Schemas
     from toolyard.models.model_lists import ModelLists
-
-Message = MutableMapping[str, object]
-AsgiApp = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
-
 
 IDS_PER_DRAW = 16
 
@@ -356,7 +353,7 @@ class App:
         self._record_watcher.start(self._tasks)
         await self.service.start()
 
-    async def asgi(self) -> "AsgiApp":
+    async def asgi(self) -> AsgiApp:
         """Return the HTTP surfaces as an ASGI application. Needs the extra `toolyard[server]`."""
         await self.access.load()
         try:

@@ -5,13 +5,13 @@ A server sends the lifespan to the application that it serves. Frameworks do not
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import AbstractAsyncContextManager
 from contextvars import Context
 
-from toolyard.app import Message
-
 _log = logging.getLogger("toolyard")
+Message = MutableMapping[str, object]
+AsgiApp = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
 
 
 class ContextTask:

@@ -4,11 +4,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Self, Unpack, overload
+from typing import TYPE_CHECKING, Self, Unpack, overload
 
 from msgspec.structs import replace
 
-from toolyard.app import App, AsgiApp, Message, Wiring, open_store
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.commands import Answer, Approve, Change, Command, Deny, Rewind, Stop
 from toolyard.core.conversation.cursor import parse_cursor
@@ -26,17 +25,20 @@ from toolyard.core.tools.mcp_servers import ServerSpec
 from toolyard.core.tools.redaction import NO_REDACTION, RedactRules
 from toolyard.core.tools.trust import DEFAULT_TRUST, TrustRules
 from toolyard.core.tools.web_search_rule import SearchMode, SearchRules, parse_search
-from toolyard.engine.access.authentication import Authenticator
 from toolyard.engine.log.readers import Reader
 from toolyard.engine.output_types import OutputType, T
 from toolyard.engine.run import Run
 from toolyard.engine.run_options import RunOptions, build_run_request, check_run_options
 from toolyard.engine.run_result import RunResult
-from toolyard.engine.service import Service
-from toolyard.hosting import ContextTask, serve_lifespan
+from toolyard.hosting import AsgiApp, ContextTask, Message, serve_lifespan
 from toolyard.models.resolver import ModelChoice, ModelResolver, make_key_settings
 from toolyard.venues.function import ToolLike
-from toolyard.venues.mcp import McpManager
+
+if TYPE_CHECKING:  # the parts of a yard are loaded when one is created, which keeps `import toolyard` fast
+    from toolyard.app import App, Wiring
+    from toolyard.engine.access.authentication import Authenticator
+    from toolyard.engine.service import Service
+    from toolyard.venues.mcp import McpManager
 
 _log = logging.getLogger("toolyard")
 MessageInput = str | UserMessage | Sequence[Item]
@@ -67,6 +69,8 @@ class Yard:
         grace_s: float = 5.0,
     ) -> None:
         """`api_keys` are API keys by provider name, used in place of the environment variables."""
+        from toolyard.app import Wiring
+
         model_settings = make_key_settings(api_keys)
         if not model:
             raise Misconfigured(
@@ -95,13 +99,13 @@ class Yard:
         )
 
     @classmethod
-    def from_wiring(cls, wiring: Wiring) -> Self:
+    def from_wiring(cls, wiring: "Wiring") -> Self:
         """Return a yard from a complete Wiring, with what only a server needs: keys, defaults, rate limits."""
         yard = cls.__new__(cls)
         yard._wire(wiring)
         return yard
 
-    def _wire(self, wiring: Wiring) -> None:
+    def _wire(self, wiring: "Wiring") -> None:
         self._wiring = wiring
         self._tasks: asyncio.TaskGroup | None = None
         self._app: App | None = None
@@ -121,7 +125,9 @@ class Yard:
             raise
         return self
 
-    async def _open(self, tasks: asyncio.TaskGroup) -> App:
+    async def _open(self, tasks: asyncio.TaskGroup) -> "App":
+        from toolyard.app import App, open_store
+
         wiring = self._wiring
         models = ModelResolver(wiring.model, wiring.model_settings, wiring.named_model, wiring.windows)
         models.check()
@@ -369,15 +375,15 @@ class Yard:
         return await self.service.conversations.read_blob(conversation, handle)
 
     @property
-    def service(self) -> Service:
+    def service(self) -> "Service":
         return self._opened_app.service
 
     @property
-    def access(self) -> Authenticator:
+    def access(self) -> "Authenticator":
         return self._opened_app.access
 
     @property
-    def servers(self) -> McpManager:
+    def servers(self) -> "McpManager":
         return self._opened_app.servers
 
     @property
@@ -385,7 +391,7 @@ class Yard:
         return self._opened_app.registry.names()
 
     @property
-    def _opened_app(self) -> App:
+    def _opened_app(self) -> "App":
         if self._app is None:
             raise Misconfigured("the yard is not open: use it inside `async with Yard(…) as yard:`")
         return self._app

@@ -15,7 +15,8 @@ from importlib import import_module
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
-from toolyard.cli import COMMANDS, main
+from toolyard.cli import main
+from toolyard.cli.commands import COMMANDS
 
 
 class Command(NamedTuple):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from toolyard.cli import main, parse_arguments
+from toolyard.cli.commands import COMMANDS
 
 
 def run_main(*arguments: str) -> int | str | None:
@@ -38,7 +39,6 @@ def test_a_wrong_configuration_is_told_in_a_line(
 @pytest.mark.parametrize(
     "words",
     [
-        [],
         ["nonsense"],
         ["serve", "--nonsense"],
         ["keys"],
@@ -68,6 +68,45 @@ def test_the_help_of_the_whole_names_every_command(capsys: pytest.CaptureFixture
     assert run_main("--help") == 0
     out = capsys.readouterr().out
     assert all(f"\n    {name} " in out for name in ("serve", "chat", "tools", "keys", "trace", "doctor"))
+
+
+def test_the_help_is_shown_if_there_is_no_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_main("--help") == 0
+    expected = capsys.readouterr().out
+    assert run_main() == 0
+    assert capsys.readouterr() == (expected, "")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command_begins_with_its_listed_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_main(name, "--help") == 0
+    lines = capsys.readouterr().out.partition("\n\n")[2].partition("\n\n")[0].split()
+    about = COMMANDS[name]
+    assert " ".join(lines) == f"{about[0].upper()}{about[1:]}."
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["srve"], "serve"),
+        (["--verison"], "--version"),
+        (["serve", "--prot", "80"], "--port"),
+        (["serve", "--prot=80"], "--port"),
+        (["serve", "--log-level", "debg"], "debug"),
+        (["keys", "lst"], "list"),
+        (["keys", "add", "me", "--user", "me", "--exprise", "7d"], "--expires"),
+    ],
+)
+def test_what_was_probably_meant_is_suggested(words: list[str], meant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_main(*words) == 2
+    assert capsys.readouterr().err.endswith(f"; did you mean {meant}?\n")
+
+
+@pytest.mark.parametrize("words", [["xyzzy"], ["serve", "--xyzzy"], ["--xyzzy", "serve", "--port", "1"]])
+def test_nothing_is_suggested_if_nothing_is_near(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_main(*words) == 2
+    errors = capsys.readouterr().err
+    assert "xyzzy" in errors and "--port 1" not in errors and "did you mean" not in errors
 
 
 def test_every_command_in_the_documents_is_one() -> None:

@@ -25,10 +25,11 @@ from schemathesis.specs.openapi import checks as by_the_page
 
 from ports import listen
 from toolyard import Tool, tool
-from toolyard.app import App, AsgiApp, Wiring, open_store
+from toolyard.app import App, Wiring, open_store
 from toolyard.core.items import Call, UserMessage
 from toolyard.core.ports import Context, ModelRequest, Pending
 from toolyard.core.store import Key
+from toolyard.hosting import AsgiApp
 from toolyard.models.resolver import ModelResolver
 from toolyard.testing import Scripted, Turn, call, say, together
 from toolyard.venues.client import ClientVenue

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from urllib.parse import unquote
 
 from toolyard import Yard
-from toolyard.app import AsgiApp
+from toolyard.hosting import AsgiApp
 
 Message = MutableMapping[str, object]
 

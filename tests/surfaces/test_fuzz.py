@@ -38,7 +38,7 @@ from surfaces.fuzzed import (
     send_case,
     serve_in_thread,
 )
-from toolyard.app import AsgiApp
+from toolyard.hosting import AsgiApp
 
 Headers = Mapping[str, str]
 KEYS = [build_key("ann"), build_key("op", "operator", "approver"), build_key("boss", "admin")]

@@ -17,8 +17,8 @@ from starlette.responses import PlainTextResponse
 
 from surfaces.http_server import serve_app
 from toolyard import Yard
-from toolyard.app import Message
 from toolyard.core.errors import Misconfigured
+from toolyard.hosting import Message
 from toolyard.testing import Scripted, say
 
 Asgi = Callable[..., Awaitable[None]]

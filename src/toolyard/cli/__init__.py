@@ -3,11 +3,11 @@
 import argparse
 import importlib
 import sys
-from collections.abc import Sequence
-from importlib.metadata import version
+from collections.abc import Collection, Sequence
 from io import TextIOWrapper
 
-from toolyard.cli.common import UsageError
+from toolyard.cli.commands import COMMANDS
+from toolyard.cli.usage import SuggestingParser, UsageError
 from toolyard.core.errors import ToolyardError
 
 EPILOG = """start here:
@@ -19,12 +19,6 @@ EPILOG = """start here:
 `toolyard COMMAND --help` explains each command with examples. All commands read toolyard.toml in the working directory,
 or the file that --config names; TOOLYARD_… variables override the file, and flags override both.
 """
-
-COMMANDS = (
-    "serve", "chat", "tools", "servers", "models", "mcp", "keys", "access", "audit", "trace", "migrate",
-    "migrate-store", "doctor",
-)  # fmt: skip
-"""Each is a module in `toolyard.cli.commands`. Only the one that runs is imported: all of them take half a second."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -60,25 +54,43 @@ def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
     The words after `--` of `servers add` are removed before parsing: argparse assigns them to the positional `command`
     only if no option stands between the server's name and `--`.
     """
+    parser = build_parser([word for word in words if not word.startswith("-")][:1])
     if tuple(words[:2]) != ("servers", "add") or "--" not in words:
-        return build_parser(words[:1]).parse_args(words)
+        return parser.parse_args(words)
     dashes = words.index("--")
-    options = build_parser(words[:1]).parse_args(words[:dashes])
+    options = parser.parse_args(words[:dashes])
     options.command = [*options.command, *words[dashes + 1 :]]
     return options
 
 
-def build_parser(command: Sequence[str] = ()) -> argparse.ArgumentParser:
-    """Return the parser of one command, or of all if the word is not the name of one."""
-    parser = argparse.ArgumentParser(
+def build_parser(loaded: Collection[str] = tuple(COMMANDS)) -> SuggestingParser:
+    """Return the parser of all commands. Those that are not in `loaded` have a name and a description only."""
+    parser = SuggestingParser(
         prog="toolyard",
         description="Run tools for a language model: checked, durable, streamed.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"toolyard {version('toolyard')}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for name in [name for name in command if name in COMMANDS] or COMMANDS:
-        module = importlib.import_module(f"toolyard.cli.commands.{name.replace('-', '_')}")
-        module.add_to(commands)
+    parser.add_argument("--version", action=_PrintVersion, nargs=0, help="show program's version number and exit")
+
+    def print_help(_: argparse.Namespace) -> None:
+        parser.print_help()
+
+    parser.set_defaults(run=print_help)
+    commands = parser.add_subparsers(metavar="COMMAND")
+    for name, about in COMMANDS.items():
+        if name in loaded:
+            importlib.import_module(f"toolyard.cli.commands.{name.replace('-', '_')}").add_to(commands)
+        else:
+            commands.add_parser(name, help=about)
     return parser
+
+
+class _PrintVersion(argparse.Action):
+    """Print the version and exit. argparse's own action would have to know it before it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"toolyard {version('toolyard')}")
+        parser.exit()

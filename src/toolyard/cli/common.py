@@ -1,4 +1,4 @@
-"""Shared parts of the commands: their flags, the configuration that they read, times, and the error for wrong usage."""
+"""Shared parts of the commands: their flags, the configuration that they read, and times."""
 
 import argparse
 import getpass
@@ -11,8 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal, Protocol, get_args
 
+from toolyard.cli.usage import UsageError
 from toolyard.core.caller import Caller
-from toolyard.core.errors import ToolyardError
 from toolyard.core.store.audit_chain import Actor
 from toolyard.observability.auditor import current_actor
 from toolyard.observability.log_lines import configure_logging
@@ -42,10 +42,6 @@ class Commands(Protocol):
     def add_parser(
         self, name: str, *, help: str, description: str, epilog: str, formatter_class: type[argparse.HelpFormatter]
     ) -> argparse.ArgumentParser: ...
-
-
-class UsageError(ToolyardError):
-    """The command was used wrongly: exit code 2."""
 
 
 @dataclass(frozen=True, slots=True)

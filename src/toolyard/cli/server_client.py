@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from toolyard.app import open_store
-from toolyard.cli.common import UsageError
+from toolyard.cli.usage import UsageError
 from toolyard.client.http import ServerClient
 from toolyard.core.errors import Misconfigured
 from toolyard.core.store import Store

@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from urllib.parse import parse_qs, urlsplit
 
-from toolyard.cli.common import UsageError
+from toolyard.cli.usage import UsageError
 from toolyard.core.errors import ToolyardError
 from toolyard.core.settings.network_addresses import is_loopback
 

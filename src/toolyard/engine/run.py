@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from typing import Generic, cast
+from typing import TYPE_CHECKING, Generic, cast
 
 from msgspec.structs import replace
 
@@ -16,7 +16,9 @@ from toolyard.engine.log.open_runs import is_at_rest
 from toolyard.engine.log.readers import Reader
 from toolyard.engine.output_types import OutputType
 from toolyard.engine.run_result import OutputT, RunResult, build_run_result
-from toolyard.engine.service import Service
+
+if TYPE_CHECKING:  # the service is loaded when a yard is created: it takes half of the time of `import toolyard`
+    from toolyard.engine.service import Service
 
 
 class Run(Generic[OutputT]):
@@ -26,7 +28,7 @@ class Run(Generic[OutputT]):
     """
 
     def __init__(
-        self, service: Service, conversation: str, start: Start, output_type: OutputType[OutputT] | None = None
+        self, service: "Service", conversation: str, start: Start, output_type: OutputType[OutputT] | None = None
     ) -> None:
         self.conversation = conversation
         self.id = start.run_id

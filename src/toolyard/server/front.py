@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import msgspec
 
-from toolyard.app import AsgiApp, Message
 from toolyard.core.errors import StoreDown, Unavailable
+from toolyard.hosting import AsgiApp, Message
 from toolyard.surfaces.http.errors import build_error_response
 from toolyard.surfaces.server_info.routes import build_health
 

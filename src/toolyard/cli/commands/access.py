@@ -8,10 +8,12 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from toolyard.cli.commands import COMMANDS
 from toolyard.cli.commands.keys import hint_at_key_names, open_access
-from toolyard.cli.common import Commands, UsageError, add_command, add_config_flags, add_server_flags, load_setup
+from toolyard.cli.common import Commands, add_command, add_config_flags, add_server_flags, load_setup
 from toolyard.cli.server_client import open_server_or_store
 from toolyard.cli.terminal import format_table, sanitize
+from toolyard.cli.usage import UsageError
 from toolyard.client.http import ServerClient
 from toolyard.engine.access.authentication import LOCAL_ADMIN
 from toolyard.engine.access.explanation import AccessExplanation
@@ -32,7 +34,7 @@ class _AccessAnswer(msgspec.Struct):
 
 
 def add_to(commands: Commands) -> None:
-    parser = add_command(commands, "access", _require_action, "explain who may use a tool", EXAMPLES)
+    parser = add_command(commands, "access", _require_action, COMMANDS["access"], EXAMPLES)
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     explain = add_command(actions, "explain", run_explain, "explain which rule decides about a tool", EXAMPLES)
     add_config_flags(explain, "store", "tools")

@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from toolyard.cli.commands import COMMANDS
 from toolyard.cli.common import (
     Commands,
-    UsageError,
     add_command,
     add_config_flags,
     add_server_flags,
@@ -21,6 +21,7 @@ from toolyard.cli.common import (
 )
 from toolyard.cli.server_client import open_server_or_store
 from toolyard.cli.terminal import format_table
+from toolyard.cli.usage import UsageError
 from toolyard.client.http import ServerClient
 from toolyard.core.store import Store
 from toolyard.core.store.audit_chain import AuditAction, AuditEntry, AuditOutcome, AuditQuery, ChainCheck
@@ -46,7 +47,7 @@ class _AuditPage(msgspec.Struct):
 
 
 def add_to(commands: Commands) -> None:
-    parser = add_command(commands, "audit", run_list, "list and verify the audit log", EXAMPLES)
+    parser = add_command(commands, "audit", run_list, COMMANDS["audit"], EXAMPLES)
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     list_entries = add_command(actions, "list", run_list, "list entries, the newest first", EXAMPLES)
     list_entries.add_argument(

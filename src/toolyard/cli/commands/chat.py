@@ -15,9 +15,9 @@ import msgspec
 from pydantic import Field
 
 from toolyard.app import Wiring
+from toolyard.cli.commands import COMMANDS
 from toolyard.cli.common import (
     Commands,
-    UsageError,
     add_command,
     add_config_flags,
     add_server_flags,
@@ -29,6 +29,7 @@ from toolyard.cli.one_shot import OneShotChat
 from toolyard.cli.screen import Screen
 from toolyard.cli.server_client import connect, find_owner_url
 from toolyard.cli.terminal import InputEnded, Interrupted, Terminal
+from toolyard.cli.usage import UsageError
 from toolyard.core.conversation.events import Entry, RunSuspended
 from toolyard.core.errors import Misconfigured, Refused, ToolyardError
 from toolyard.core.settings.model_names import OFFLINE
@@ -47,7 +48,7 @@ Without --server, the chat uses the server that has the configured store open, o
 runs. Ctrl-C stops a run, and a second Ctrl-C exits. If a tool call needs approval, answer y (yes), n (no) or
 e (edit its arguments).
 """
-COMMANDS = """  /new      begin another conversation
+CHAT_COMMANDS = """  /new      begin another conversation
   /history  show the messages of this conversation
   /quit     exit (or Ctrl-D)
   /help     show this list"""
@@ -55,7 +56,7 @@ GRACE_S = 1.0
 
 
 def add_to(commands: Commands) -> None:
-    parser = add_command(commands, "chat", run, "chat in the terminal, or send one message", EXAMPLES)
+    parser = add_command(commands, "chat", run, COMMANDS["chat"], EXAMPLES)
     parser.add_argument(
         "message", nargs="*", help="one message; without it, messages are typed in or read from standard input"
     )
@@ -190,7 +191,7 @@ class _ChatLoop:
             case "":
                 pass
             case "/help":
-                self._terminal.write_line(COMMANDS)
+                self._terminal.write_line(CHAT_COMMANDS)
             case "/new":
                 self._client.conversation = ""
                 self._terminal.write_line("  a new conversation")
@@ -198,7 +199,9 @@ class _ChatLoop:
                 for role, text in await self._client.list_messages() if self._client.conversation else ():
                     self._terminal.write_line(f"  {role}: {text}")
             case _ if message.startswith("/"):
-                self._terminal.write_line(f"  there is no command {message.split()[0]}; the commands are:\n{COMMANDS}")
+                self._terminal.write_line(
+                    f"  there is no command {message.split()[0]}; the commands are:\n{CHAT_COMMANDS}"
+                )
             case _:
                 await self._run_message(message)
 

@@ -18,6 +18,7 @@ import msgspec
 
 from toolyard.app import open_store
 from toolyard.cli.available_models import find_ollama_address, list_ollama_models
+from toolyard.cli.commands import COMMANDS
 from toolyard.cli.common import Commands, Setup, add_command, add_config_flags, load_setup
 from toolyard.cli.model_check import ANSWER_TIMEOUT_S, check_model
 from toolyard.cli.server_client import describe_replicas, find_owner_url
@@ -63,7 +64,7 @@ class Finding:
 
 
 def add_to(commands: Commands) -> None:
-    parser = add_command(commands, "doctor", run, "check the set-up and print how to fix it", EXAMPLES)
+    parser = add_command(commands, "doctor", run, COMMANDS["doctor"], EXAMPLES)
     add_config_flags(parser, "host", "port", "model", "store", "tools")
 
 

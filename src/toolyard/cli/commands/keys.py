@@ -11,9 +11,9 @@ import msgspec
 from msgspec.structs import replace
 
 from toolyard.app import SystemClock
+from toolyard.cli.commands import COMMANDS
 from toolyard.cli.common import (
     Commands,
-    UsageError,
     act_as_this_user,
     add_command,
     add_config_flags,
@@ -25,6 +25,7 @@ from toolyard.cli.common import (
 )
 from toolyard.cli.server_client import open_server_or_store
 from toolyard.cli.terminal import format_table
+from toolyard.cli.usage import UsageError
 from toolyard.client.http import ServerClient
 from toolyard.core.caller import Caller
 from toolyard.core.errors import NotFound, Unauthenticated
@@ -75,7 +76,7 @@ class _CreatedKey(msgspec.Struct):
 
 
 def add_to(commands: Commands) -> None:
-    parser = add_command(commands, "keys", run_list, "create, list, rotate and revoke keys for a server", EXAMPLES)
+    parser = add_command(commands, "keys", run_list, COMMANDS["keys"], EXAMPLES)
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     summary = "create a key and print its secret, which is not stored and cannot be shown again"
     add = add_command(actions, "add", run_add, summary, EXAMPLES)

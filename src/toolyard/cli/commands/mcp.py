@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import AsyncGenerator
 
+from toolyard.cli.commands import COMMANDS
 from toolyard.cli.common import (
     Commands,
     add_caller_flags,
@@ -39,9 +40,7 @@ UNREADABLE_LINE = b"{"
 
 
 def add_to(commands: Commands) -> None:
-    parser = add_command(
-        commands, "mcp", run, "serve the tools to an MCP host over standard input and output", EXAMPLES
-    )
+    parser = add_command(commands, "mcp", run, COMMANDS["mcp"], EXAMPLES)
     add_caller_flags(parser)
     add_config_flags(parser, "store", "tools")
     add_server_flags(parser)

@@ -4,7 +4,9 @@ import argparse
 import asyncio
 
 from toolyard.app import require_postgres_driver
-from toolyard.cli.common import Commands, UsageError, add_command, add_config_flags, load_setup
+from toolyard.cli.commands import COMMANDS
+from toolyard.cli.common import Commands, add_command, add_config_flags, load_setup
+from toolyard.cli.usage import UsageError
 from toolyard.server.config import Config
 from toolyard.stores.postgres_settings import is_postgres
 
@@ -14,8 +16,7 @@ EXAMPLES = """  toolyard migrate --store postgresql://toolyard@db.example.org/to
 
 
 def add_to(commands: Commands) -> None:
-    about = "create or update the tables of a PostgreSQL store, as a server does when it starts"
-    parser = add_command(commands, "migrate", run, about, EXAMPLES)
+    parser = add_command(commands, "migrate", run, COMMANDS["migrate"], EXAMPLES)
     parser.add_argument(
         "--check", action="store_true", help="only list the missing steps, and exit with 1 if there are any"
     )

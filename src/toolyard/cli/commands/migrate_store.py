@@ -11,7 +11,9 @@ from urllib.parse import urlsplit
 from msgspec.structs import replace
 
 from toolyard.app import open_store
-from toolyard.cli.common import Commands, UsageError, add_command, add_config_flags, load_setup
+from toolyard.cli.commands import COMMANDS
+from toolyard.cli.common import Commands, add_command, add_config_flags, load_setup
+from toolyard.cli.usage import UsageError
 from toolyard.core.errors import Misconfigured
 from toolyard.core.store import CopyableStore, Export, Store
 from toolyard.stores.copy import CopyCounts, EncodeRecord, copy_store
@@ -28,7 +30,7 @@ with TOOLYARD_SECRET, which must be the one of the replicas. A configuration is 
 
 
 def add_to(commands: Commands) -> None:
-    parser = add_command(commands, "migrate-store", run, "copy everything of a store to another, empty one", EXAMPLES)
+    parser = add_command(commands, "migrate-store", run, COMMANDS["migrate-store"], EXAMPLES)
     parser.add_argument("source", help="the store to copy, such as sqlite:///toolyard.db")
     parser.add_argument("target", help="the store to copy to, such as postgresql://user@host/database")
     add_config_flags(parser)

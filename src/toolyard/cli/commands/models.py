@@ -5,6 +5,7 @@ import asyncio
 import os
 
 from toolyard.cli.available_models import list_available_models
+from toolyard.cli.commands import COMMANDS
 from toolyard.cli.common import Commands, Setup, add_command, add_config_flags, load_setup
 from toolyard.core.masking import mask_addresses
 
@@ -14,7 +15,7 @@ EXAMPLES = """  toolyard models
 
 
 def add_to(commands: Commands) -> None:
-    parser = add_command(commands, "models", run, "list the models that can be used on this machine", EXAMPLES)
+    parser = add_command(commands, "models", run, COMMANDS["models"], EXAMPLES)
     add_config_flags(parser, "model")
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import gc
 import os
 import shlex
 import shutil
@@ -12,7 +13,7 @@ from importlib.metadata import version
 import msgspec
 
 from toolyard.app import Wiring
-from toolyard.cli.available_models import find_ollama_address, list_ollama_models
+from toolyard.cli.commands import COMMANDS
 from toolyard.cli.common import Commands, add_command, add_config_flags, load_setup
 from toolyard.core.errors import Misconfigured, install_command
 from toolyard.core.masking import mask_addresses
@@ -50,11 +51,12 @@ NO_MODEL = f"""{OFFLINE}: no language model is configured. This helper finds the
 
 
 def add_to(commands: Commands) -> None:
-    parser = add_command(commands, "serve", run, "serve tools and a model over HTTP", EXAMPLES)
+    parser = add_command(commands, "serve", run, COMMANDS["serve"], EXAMPLES)
     add_config_flags(parser, "host", "port", "model", "store", "tools")
 
 
 def run(options: argparse.Namespace) -> None:
+    gc.set_threshold(20_000)  # the modules that are loaded now stay: looking for garbage among them is in vain
     setup = load_setup(options, "info")
     wiring = build_wiring(setup.config, setup.base)
     try:
@@ -62,21 +64,24 @@ def run(options: argparse.Namespace) -> None:
     except ImportError as error:
         raise Misconfigured(f"the server needs more packages: {install_command('server')} ({error})") from None
 
-    nearby = (
-        None
-        if setup.config.model_names
-        else asyncio.run(list_ollama_models(find_ollama_address(build_model_settings(setup.config, os.environ))))
-    )
+    nearby = () if setup.config.model_names else _find_ollama_models(setup.config)
 
     def announce(url: str, yard: Yard) -> None:
         cards = yard.servers.cards()
         lines = build_welcome(
-            setup.config, wiring, url, asks_for_keys=not yard.access.is_local, nearby=nearby or (), servers=cards
+            setup.config, wiring, url, asks_for_keys=not yard.access.is_local, nearby=nearby, servers=cards
         )
         print("\n".join(lines), flush=True)
 
     serve(wiring, setup.config.host, setup.config.port, announce)
     print("Stopped.", flush=True)
+
+
+def _find_ollama_models(config: Config) -> Sequence[str]:
+    """Return the models of the Ollama on this machine. A server with a model does without the client."""
+    from toolyard.cli.available_models import find_ollama_address, list_ollama_models
+
+    return asyncio.run(list_ollama_models(find_ollama_address(build_model_settings(config, os.environ)))) or ()
 
 
 def build_welcome(

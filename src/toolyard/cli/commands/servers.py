@@ -10,10 +10,12 @@ from urllib.parse import quote
 
 import msgspec
 
-from toolyard.cli.common import Commands, UsageError, add_command, add_config_flags, add_server_flags, load_setup
+from toolyard.cli.commands import COMMANDS
+from toolyard.cli.common import Commands, add_command, add_config_flags, add_server_flags, load_setup
 from toolyard.cli.server_client import describe_replicas, open_server_or_store
 from toolyard.cli.sign_in_callback import listen_for_callback, require_browser_url
 from toolyard.cli.terminal import format_table
+from toolyard.cli.usage import UsageError
 from toolyard.client.http import ServerClient
 from toolyard.core.errors import Misconfigured
 from toolyard.core.store import Store
@@ -88,7 +90,7 @@ class _ToolCallAnswer(msgspec.Struct):
 
 
 def add_to(commands: Commands) -> None:
-    parser = add_command(commands, "servers", run_list, "manage the MCP servers of a running server", EXAMPLES)
+    parser = add_command(commands, "servers", run_list, COMMANDS["servers"], EXAMPLES)
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     list_servers = add_command(actions, "list", run_list, "list the servers and their state", EXAMPLES)
     add = _add_add_command(actions)

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import msgspec
 
+from toolyard.cli.commands import COMMANDS
 from toolyard.cli.common import (
     Commands,
-    UsageError,
     add_caller_flags,
     add_command,
     add_config_flags,
@@ -17,6 +17,7 @@ from toolyard.cli.common import (
     load_setup,
 )
 from toolyard.cli.terminal import InputEnded, Interrupted, Terminal, format_table, sanitize
+from toolyard.cli.usage import UsageError
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.events import CallEnded, CallJudged, RunEnded
 from toolyard.core.errors import Refused
@@ -39,7 +40,7 @@ The call passes the same checks and rules as a call of a model. Nothing is store
 
 
 def add_to(commands: Commands) -> None:
-    parser = add_command(commands, "tools", run_list, "list the tools, or call one", EXAMPLES)
+    parser = add_command(commands, "tools", run_list, COMMANDS["tools"], EXAMPLES)
     add_config_flags(parser, "tools")
     actions = parser.add_subparsers(metavar="ACTION")
     call = add_command(actions, "call", run_call, "call one tool and print its result", EXAMPLES)

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from toolyard.cli.commands import COMMANDS
 from toolyard.cli.common import Commands, add_command, add_config_flags, add_server_flags, load_setup
 from toolyard.cli.server_client import open_server_or_store
 from toolyard.client.http import ServerClient
@@ -25,7 +26,7 @@ class _TracedRuns(msgspec.Struct):
 
 
 def add_to(commands: Commands) -> None:
-    parser = add_command(commands, "trace", run, "draw the runs of a correlation id over time", EXAMPLES)
+    parser = add_command(commands, "trace", run, COMMANDS["trace"], EXAMPLES)
     parser.add_argument("id", help="the correlation id of a request")
     add_server_flags(parser)
     add_config_flags(parser, "store")
