@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import gc
 import os
 import shlex
 import shutil
@@ -56,7 +55,6 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    gc.set_threshold(20_000)  # the modules that are loaded now stay: looking for garbage among them is in vain
     setup = load_setup(options, "info")
     wiring = build_wiring(setup.config, setup.base)
     try:
