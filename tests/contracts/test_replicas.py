@@ -32,6 +32,7 @@ from toolyard.core.store import (
     Claim,
     CommandAnswer,
     ForwardedCommand,
+    FutureLike,
     Key,
     LogHead,
     OwnedElsewhere,
@@ -340,7 +341,7 @@ class AnswersFirstStore(SharedMemoryStore):
 class ReleasesAlwaysStore(SharedMemoryStore):
     """Looks at no commands before it releases."""
 
-    def begin_append(self, append: Append) -> asyncio.Future[bool]:
+    def begin_append(self, append: Append) -> FutureLike:
         last = self.database.sharing[append.conversation].last_forwarded
         return super().begin_append(replace(append, release_at=None if append.release_at is None else last))
 

@@ -218,7 +218,7 @@ async def test_a_tool_does_not_start_at_a_replica_that_was_stopped_before_it_unt
 class LateIntentStore(LateConfirmationStore):
     """A store that confirms appends at once, but for the one with a call's intent."""
 
-    def begin_append(self, append: Append) -> asyncio.Future[bool]:
+    def begin_append(self, append: Append) -> FutureLike:
         if any(isinstance(entry.event, CallStarted) for entry in append.entries):
             return super().begin_append(append)
         return SharedMemoryStore.begin_append(self, append)
