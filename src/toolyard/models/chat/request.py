@@ -41,7 +41,7 @@ from toolyard.models.shared.attachments import (
     resolve_image_url,
     supports_images,
 )
-from toolyard.models.shared.encode_cache import NO_RESULT, get_encode_cache
+from toolyard.models.shared.encode_cache import NO_RESULT, EncodeCache, get_encode_cache
 from toolyard.models.shared.json_values import encode_json
 from toolyard.models.shared.option_support import (
     NO_OPTIONS,
@@ -66,12 +66,12 @@ def to_wire(
     request: ModelRequest, model: str = "", provider: str = "openai", forward: frozenset[str] = NO_OPTIONS
 ) -> bytes:
     """Return the body. `model` is the name on the wire; if it is empty, the request's. Raises WireFailure."""
-    quirks = PROVIDERS.get(provider, UNKNOWN_PROVIDER).quirks
-    target = _ChatTarget(provider, model or request.model, quirks, supports_images(model or request.model))
+    target = _build_target(provider, model or request.model)
+    quirks = target.quirks
     options = b"" if request.options is DEFAULT_OPTIONS else _encode_options(request.options, target, forward)
-    cache = get_encode_cache(request, _build_cache_key(target))
+    cache = _get_cache(request, target)
     cache.set_system(_build_system(request, quirks), _encode_system)
-    open_end, _ = cache.extend(request.history.items_from(cache.count), partial(_encode_group, target))
+    open_end, _ = cache.extend(request.history)
     messages: list[bytes | bytearray | memoryview] = [part for part in (cache.system, cache.joined, open_end) if part]
     if messages:
         messages[-1] = memoryview(messages[-1])[:-1]  # without the last comma
@@ -102,6 +102,20 @@ class _ChatTarget(Struct, frozen=True):
     quirks: ChatQuirks
     supports_images: bool
     """Whether the model accepts images."""
+
+
+def open_cache(request: ModelRequest, model: str, provider: str) -> EncodeCache:
+    """Return the cache that `to_wire` encodes the request's history with."""
+    return _get_cache(request, _build_target(provider, model or request.model))
+
+
+def _get_cache(request: ModelRequest, target: _ChatTarget) -> EncodeCache:
+    return get_encode_cache(request, _build_cache_key(target), partial(_encode_group, target))
+
+
+def _build_target(provider: str, model: str) -> _ChatTarget:
+    quirks = PROVIDERS.get(provider, UNKNOWN_PROVIDER).quirks
+    return _ChatTarget(provider, model, quirks, supports_images(model))
 
 
 def _build_cache_key(target: _ChatTarget) -> str:
