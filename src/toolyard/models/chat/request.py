@@ -6,7 +6,7 @@ The body is valid for a strict provider with any history: a call without a resul
 without its call is left out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import assert_never
 from weakref import WeakKeyDictionary
@@ -58,6 +58,11 @@ CACHE_KEY = "openai_chat"
 EMPTY_TEXT = "[no text]"
 """Replaces an empty message, which some providers refuse."""
 _encoder = msgspec.json.Encoder()
+_TEXT_HEADS: Mapping[type[Item], bytes] = {
+    SystemText: b'{"role":"system","content":',
+    UserMessage: b'{"role":"user","content":',
+    ModelText: b'{"role":"assistant","content":',
+}
 # Encoded tools by offer, weakly: an entry goes when the last conversation drops its offer.
 _tools: WeakKeyDictionary[Offer, bytes] = WeakKeyDictionary()
 
@@ -197,17 +202,30 @@ def _encode_system(text: str) -> bytes:
 
 def _encode_group(target: _ChatTarget, group: Sequence[Item], role: str, last: bool) -> tuple[bytes, str]:
     """Return the messages of a group, each followed by a comma."""
+    if len(group) == 1 and (encoded := _encode_text(group[0])):
+        return encoded, role
     return b"".join([encode_json(message) + b"," for message in _build_messages(group, target)]), role
+
+
+def _encode_text(item: Item) -> bytes:
+    """Return the message of an item that is only a text, as most are that a client sends; else nothing."""
+    if type(item) is UserMessage:
+        text = part.text if len(item.parts) == 1 and type(part := item.parts[0]) is TextPart else ""
+    else:
+        text = item.text if type(item) is ModelText or type(item) is SystemText else ""
+    try:
+        return b"%b%b}," % (_TEXT_HEADS[type(item)], _encoder.encode(text)) if text else b""
+    except UnicodeEncodeError:
+        return b""
 
 
 def _build_messages(group: Sequence[Item], target: _ChatTarget) -> list[dict[str, object]]:
     first, quirks = group[0], target.quirks
-    if isinstance(first, SystemText):
+    if type(first) is SystemText:
         return [{"role": "system", "content": first.text or EMPTY_TEXT}]
-    if isinstance(first, UserMessage):
+    if type(first) is UserMessage:
         return [{"role": "user", "content": _build_content(first, quirks)}]
-    texts = [item.text for item in group if isinstance(item, ModelText) and item.text]
-    calls = {item.id: item for item in group if isinstance(item, Call)}
+    texts, calls, results = _sort_items(group)
     if not texts and not calls:
         return []
     message: dict[str, object] = {"role": "assistant", "content": "\n\n".join(texts) if texts else None}
@@ -217,13 +235,28 @@ def _build_messages(group: Sequence[Item], target: _ChatTarget) -> list[dict[str
         if quirks.reasoning_field:
             message[quirks.reasoning_field] = _join_reasoning(group, target.provider)
         message["tool_calls"] = [_build_call(call) for call in calls.values()]
-    results = {item.call_id: item for item in reversed(group) if isinstance(item, Result)}  # the first result wins
-    contents = {call_id: result.content for call_id, result in results.items()}
-    answers: list[dict[str, object]] = [
-        {"role": "tool", "tool_call_id": call_id, "content": contents.get(call_id, NO_RESULT)} for call_id in calls
-    ]
-    answered = [results[call_id] for call_id in calls if call_id in results]
-    return [message, *answers, *(_build_image_messages(answered) if target.supports_images else ())]
+    messages = [message]
+    for call_id in calls:
+        content = results[call_id].content if call_id in results else NO_RESULT
+        messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
+    if target.supports_images:
+        messages += _build_image_messages([results[call_id] for call_id in calls if call_id in results])
+    return messages
+
+
+def _sort_items(group: Sequence[Item]) -> tuple[list[str], dict[str, Call], dict[str, Result]]:
+    """Return the texts of a group, its calls by their ids, and the first result of each call."""
+    texts: list[str] = []
+    calls: dict[str, Call] = {}
+    results: dict[str, Result] = {}
+    for item in group:
+        if type(item) is Call:
+            calls[item.id] = item
+        elif type(item) is Result:
+            results.setdefault(item.call_id, item)
+        elif type(item) is ModelText and item.text:
+            texts.append(item.text)
+    return texts, calls, results
 
 
 def _join_reasoning(group: Sequence[Item], provider: str) -> str:

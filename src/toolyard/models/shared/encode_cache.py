@@ -76,13 +76,16 @@ class EncodeCache:
 
     def _append_groups(self, items: Sequence[Item]) -> Sequence[Item]:
         """Append all groups of the items but the last, and return that one: more items may follow that belong to it."""
-        start = 0
+        encoded: list[bytes] = []
+        start, role, encode = 0, self.role, self._encode
         # Compared by type, not by `isinstance`, for speed: a request may bring thousands of items.
         for number, (previous, kind) in enumerate(pairwise(map(type, items)), 1):
             if kind is not Result and (kind in _ALONE or previous in _LAST_OF_GROUP):
-                self._append(*self._encode(items[start:number], self.role, False), number - start)
-                self.encodes += number - start
+                group, role = encode(items[start:number], role, False)
+                encoded.append(group)
                 start = number
+        self._append(b"".join(encoded), role, start)
+        self.encodes += start
         return items[start:]
 
     def _append(self, encoded: bytes, role: str, items: int) -> None:
