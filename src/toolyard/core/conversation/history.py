@@ -95,6 +95,11 @@ class History(Sequence[Item]):
                 counts.append(messages)
         return sums[length], counts[length]
 
+    def scan(self) -> None:
+        """Count the new items and find the untrusted ones now, not on first use: a long one is scanned in steps."""
+        self.sum_first(self._length)
+        self._index_sources()
+
     def list_untrusted(self) -> list[Item]:
         """Return the untrusted items, and those that the model wrote after them."""
         self._index_sources()
@@ -110,12 +115,16 @@ class History(Sequence[Item]):
     def _index_sources(self) -> None:
         """Add the untrusted items that came since the last use: each item is looked at once."""
         root = self._root
-        for at in range(root.checked, self._length):
-            if source := name_source(self._items[at]):
-                earlier = root.sources[-1] if root.sources else ""
+        if root.checked >= self._length:
+            return
+        sources = root.sources[-1] if root.sources else ""
+        for at, item in enumerate(self.items_from(root.checked), root.checked):
+            if source := name_source(item):
+                if source != sources:
+                    sources = join_sources(sources, source)
                 root.untrusted.append(at)
-                root.sources.append(earlier if source == earlier else join_sources(earlier, source))
-        root.checked = max(root.checked, self._length)
+                root.sources.append(sources)
+        root.checked = self._length
 
     def shared_ids(self, ids: set[str]) -> set[str]:
         """Return the ids for which `contains_id` is true."""

@@ -5,11 +5,8 @@ from toolyard.core.items import (
     FilePart,
     ImagePart,
     Item,
-    ModelText,
     Part,
-    Reasoning,
     Result,
-    SystemText,
     TextPart,
     UserMessage,
 )
@@ -27,18 +24,20 @@ def estimate_text_tokens(text: str) -> int:
 
 def estimate_tokens(item: Item) -> int:
     """Return the estimate for one item."""
-    match item:
-        case (
-            UserMessage(parts=(TextPart(text=text),)) | ModelText(text=text) | Result(content=text, parts=())
-            | SystemText(text=text) | Reasoning(text=text)
-        ):  # fmt: skip
-            return ITEM_TOKENS + (len(text) // 4 if text.isascii() else estimate_text_tokens(text))
-        case UserMessage():
-            return ITEM_TOKENS + sum(map(_estimate_part, item.parts))
-        case Result():
-            return ITEM_TOKENS + estimate_text_tokens(item.content) + sum(map(_estimate_part, item.parts))
-        case Call():
-            return ITEM_TOKENS + estimate_text_tokens(item.tool) + estimate_text_tokens(repr(item.arguments))
+    if type(item) is UserMessage:
+        return ITEM_TOKENS + _estimate_parts(item.parts)
+    if type(item) is Result:
+        tokens = ITEM_TOKENS + estimate_text_tokens(item.content)
+        return tokens + _estimate_parts(item.parts) if item.parts else tokens
+    if type(item) is Call:
+        return ITEM_TOKENS + estimate_text_tokens(item.tool) + estimate_text_tokens(repr(item.arguments))
+    return ITEM_TOKENS + estimate_text_tokens(item.text)
+
+
+def _estimate_parts(parts: tuple[Part, ...]) -> int:
+    if len(parts) == 1 and type(part := parts[0]) is TextPart:
+        return estimate_text_tokens(part.text)
+    return sum(map(_estimate_part, parts))
 
 
 def _estimate_part(part: Part) -> int:
