@@ -118,9 +118,11 @@ class History(Sequence[Item]):
         if root.checked >= self._length:
             return
         sources = root.sources[-1] if root.sources else ""
+        joined = {sources}
         for at, item in enumerate(self.items_from(root.checked), root.checked):
             if source := name_source(item):
-                if source != sources:
+                if source not in joined:
+                    joined.add(source)
                     sources = join_sources(sources, source)
                 root.untrusted.append(at)
                 root.sources.append(sources)

@@ -24,20 +24,21 @@ def estimate_text_tokens(text: str) -> int:
 
 def estimate_tokens(item: Item) -> int:
     """Return the estimate for one item."""
-    if type(item) is UserMessage:
-        return ITEM_TOKENS + _estimate_parts(item.parts)
-    if type(item) is Result:
-        tokens = ITEM_TOKENS + estimate_text_tokens(item.content)
-        return tokens + _estimate_parts(item.parts) if item.parts else tokens
+    tokens = ITEM_TOKENS
     if type(item) is Call:
-        return ITEM_TOKENS + estimate_text_tokens(item.tool) + estimate_text_tokens(repr(item.arguments))
-    return ITEM_TOKENS + estimate_text_tokens(item.text)
-
-
-def _estimate_parts(parts: tuple[Part, ...]) -> int:
-    if len(parts) == 1 and type(part := parts[0]) is TextPart:
-        return estimate_text_tokens(part.text)
-    return sum(map(_estimate_part, parts))
+        return tokens + estimate_text_tokens(item.tool) + estimate_text_tokens(repr(item.arguments))
+    if type(item) is UserMessage:
+        part = item.parts[0] if len(item.parts) == 1 else None
+        if type(part) is not TextPart:
+            return tokens + sum(map(_estimate_part, item.parts))
+        text = part.text
+    elif type(item) is Result:
+        text = item.content
+        if item.parts:
+            tokens += sum(map(_estimate_part, item.parts))
+    else:
+        text = item.text
+    return tokens + (len(text) // 4 if text.isascii() else estimate_text_tokens(text))
 
 
 def _estimate_part(part: Part) -> int:

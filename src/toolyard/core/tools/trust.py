@@ -87,11 +87,13 @@ def name_source(item: Item) -> str:
         return ""
     if item.untrusted or type(item) is not UserMessage:
         return item.untrusted
-    files = [part for part in item.parts if type(part) is not TextPart]
-    if not files:
-        return ""
-    names = [part.name for part in files if type(part) is FilePart and part.name]
-    return f"the file {names[0]}" if names else "a file"
+    source = ""
+    for part in item.parts:
+        if type(part) is FilePart and part.name:
+            return f"the file {part.name}"
+        if type(part) is not TextPart:
+            source = "a file"
+    return source
 
 
 def split_sources(item: Item) -> list[str]:

@@ -83,8 +83,10 @@ def _estimate_item(item: Item) -> int:
 
 
 def _count_part_chars(parts: tuple[Part, ...]) -> int:
-    # A list, not a generator: most messages have one part, and a generator costs more than that.
-    return sum([len(part.text) if type(part) is TextPart else len(part.url) for part in parts])
+    chars = 0
+    for part in parts:
+        chars += len(part.text if type(part) is TextPart else part.url)
+    return chars
 
 
 def _estimate_arguments(arguments: dict[str, object]) -> int:
