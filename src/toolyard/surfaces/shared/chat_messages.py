@@ -87,7 +87,7 @@ async def to_messages_in_steps(items: Iterable[Item]) -> list[ChatMessage]:
     messages: list[ChatMessage] = []
     groups = group_items(items)
     for start in range(0, len(groups), MAX_STEP_MESSAGES):
-        if start:
+        if len(groups) > MAX_STEP_MESSAGES:
             await asyncio.sleep(0)
         messages += map(to_message, groups[start : start + MAX_STEP_MESSAGES])
     return messages
