@@ -37,6 +37,9 @@ MAX_RATIO = 1.05
 ROUNDS = 5
 LONG = 998
 """How many tool turns the long conversation has; a turn has five entries."""
+VERY_LONG = 3998
+REPLAYED = 100
+"""How many of its last entries a client that opens a conversation reads as events."""
 OLD, NEW = "old", "new"
 
 
@@ -60,13 +63,16 @@ ROWS = (
     Row("server-chat", f"server: stream of {CHAT}, 50 chunks, 50 at a time, µs"),
     Row("server-sent-1000", "server: request with 1,000 messages sent along, µs"),
     Row("cold-request", "server: first request to 5,000 entries after a restart, ms", 1),
-    Row("cold-stall", "server: longest stall of other requests meanwhile, ms of wall time", 1),
+    Row("cold-show", "server: first GET of 5,000 entries after a restart, ms", 1),
+    Row("cold-events", "server: the last of their events after that, ms", 1),
+    Row("cold-stall", "server: longest wait of others while 20,000 entries are opened, ms of wall time", 1),
     Row("start-version", "start: toolyard --version, ms"),
     Row("start-import", "start: import toolyard, ms"),
     Row("start-serve", "start: toolyard serve until /readyz, ms"),
 )
 NAMES = [row.name for row in ROWS]
 LIBRARY_ROWS = [row.name for row in ROWS if row.what.startswith("library")]
+OPENING_ROWS = ("cold-show", "cold-events", "cold-stall")
 SLICES: Mapping[str, int] = {
     "turn-memory": 40,
     "turn-sqlite": 30,
@@ -174,7 +180,8 @@ class Comparison:
         self.missing: dict[str, str] = {}
         """The rows that the old tree cannot be measured in, with its error."""
         self._trees, self._rounds, self._directory = trees, rounds, Path(directory)
-        self._conversations: dict[str, str] = {}
+        self._conversations: dict[tuple[str, int], Mapping[str, str | int]] = {}
+        """By tree and number of turns, the id of a stored conversation and the number of its entries."""
 
     def run(self) -> None:
         cores = sorted(os.sched_getaffinity(0))
@@ -194,12 +201,13 @@ class Comparison:
         run_version(tree)
         if self._needs_server:
             with self._serve(tree, "long") as server:
-                order = {"scenario": "converse", "turns": LONG, "chunks": 1, **server.address}
-                self._conversations[tree.name] = str(self._load.ask(order)["conversation"])
+                for turns in (LONG, *([VERY_LONG] if "cold-stall" in self.costs else [])):
+                    order = {"scenario": "converse", "turns": turns, "chunks": 1, **server.address}
+                    self._conversations[tree.name, turns] = self._load.ask(order)
 
     @property
     def _needs_server(self) -> bool:
-        return any(name in self.costs for name in (*LOADS, "cold-request", "cold-stall", "start-serve"))
+        return any(name in self.costs for name in (*LOADS, "cold-request", *OPENING_ROWS, "start-serve"))
 
     def _run_round(self, number: int, trees: Sequence[Tree]) -> None:
         """Measure each row in each tree, in processes of this round."""
@@ -208,6 +216,9 @@ class Comparison:
             for name in LIBRARY_ROWS:
                 ask = {tree: partial(ask_library, worker, name) for tree, worker in workers.items()}
                 self._measure(number, name, ask)
+        if any(name in self.costs for name in OPENING_ROWS):
+            for tree in trees:
+                self._measure_opening(tree, number)
         if self._needs_server:
             with ExitStack() as stack:
                 servers = {tree.name: stack.enter_context(self._start_server(tree, number)) for tree in trees}
@@ -247,22 +258,42 @@ class Comparison:
     def _serve(self, tree: Tree, folder: str) -> TreeServer:
         return TreeServer(tree.python, tree.environment, self._directory / tree.name / folder, self._model_url)
 
+    def _copy_store(self, tree: Tree, name: str) -> str:
+        folder = self._directory / tree.name
+        shutil.copytree(folder / "long", folder / name)
+        return name
+
+    def _measure_opening(self, tree: Tree, number: int) -> None:
+        """Start a server on a copy of the store, and open the stored conversations as a client does."""
+        show_progress(f"round {number} of {self._rounds}: opening conversations of the {tree.name} server")
+        with self._serve(tree, self._copy_store(tree, f"opening-{number}")) as server:
+            started = perf_counter()
+            opened = self._ask_stored("opening", tree, LONG, server)
+            slowness = self._measure_slowness(started)
+            self._note(number, tree.name, "cold-show", [opened["show_ms"] / slowness])
+            self._note(number, tree.name, "cold-events", [opened["events_ms"] / slowness])
+            if "cold-stall" in self.costs:
+                started = perf_counter()
+                stall_ms = self._ask_stored("stall", tree, VERY_LONG, server)["stall_ms"]
+                self._note(number, tree.name, "cold-stall", [stall_ms / self._measure_slowness(started)])
+
+    def _ask_stored(self, scenario: str, tree: Tree, turns: int, server: TreeServer) -> Mapping[str, float]:
+        stored = self._conversations[tree.name, turns]
+        replayed = {"after": int(stored["entries"]) - REPLAYED, "times": 1}
+        return self._load.ask({"scenario": scenario, "chunks": 1, **stored, **replayed, **server.address})
+
     @contextmanager
     def _start_server(self, tree: Tree, number: int) -> Iterator[TreeServer]:
         """Start a server on a copy of the store with the long conversation, and send the first requests."""
-        folder = self._directory / tree.name
-        shutil.copytree(folder / "long", folder / f"round-{number}")
         show_progress(f"round {number} of {self._rounds}: start of the {tree.name} server")
+        name = self._copy_store(tree, f"round-{number}")
         started = perf_counter()
-        with self._serve(tree, f"round-{number}") as server:
+        with self._serve(tree, name) as server:
             cost_ms = server.start_cpu_ms / self._measure_slowness(started)
             self._note(number, tree.name, "start-serve", [cost_ms])
-            order = {"scenario": "first request", "conversation": self._conversations[tree.name], "chunks": 1}
             started = perf_counter()
-            answer = self._load.ask({**order, **server.address})
-            slowness = self._measure_slowness(started)
-            self._note(number, tree.name, "cold-request", [answer["cpu_ms"] / slowness])
-            self._note(number, tree.name, "cold-stall", [answer["stall_ms"] / slowness])
+            cpu_ms = self._ask_stored("first request", tree, LONG, server)["cpu_ms"]
+            self._note(number, tree.name, "cold-request", [cpu_ms / self._measure_slowness(started)])
             warm_up = {"scenario": "loops", "turns": 2, "chunks": 5, "loops": 20, "together": 10}
             self._load.ask({**warm_up, **server.address})
             yield server

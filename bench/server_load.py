@@ -250,32 +250,73 @@ async def measure_sent_messages(order: Order) -> dict[str, float]:
     return await measure_loops(order)
 
 
-async def measure_first_request(order: Order) -> dict[str, float]:
-    """Measure the CPU of the first request to a stored conversation, and how long it stalls other requests."""
-    others, connection = await order.connect(), await order.connect()
-    others.mark = b"}"
-    probe = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+async def get(order: Order, path: str) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", order["port"])
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
+    answer = await reader.read()
+    writer.close()
+    if not answer.startswith(b"HTTP/1.1 200"):
+        raise AssertionError(f"{path} answers {answer[:400]!r}")
+
+
+async def respond(order: Order) -> None:
+    """Send a request to the stored conversation, and read its answer."""
     order["more"] = {"conversation_id": order["conversation"]}
+    connection = await order.connect()
+    order.check(await connection.ask(order.build_request()))
+    connection.close()
+
+
+async def warm_up(order: Order) -> None:
     for _ in range(20):  # the first requests of any kind set up what the others use
-        await others.send(probe)
+        await get(order, "/healthz")
+
+
+async def measure_first_request(order: Order) -> dict[str, float]:
+    """Measure the CPU of the first request to a stored conversation."""
+    await warm_up(order)
     cpu_before_s = order.read_cpu_s()
-    answer = asyncio.ensure_future(connection.ask(order.build_request()))
-    longest_s = 0.0
-    while not answer.done():
+    await respond(order)
+    return {"cpu_ms": (order.read_cpu_s() - cpu_before_s) * 1000}
+
+
+async def measure_opening(order: Order) -> dict[str, float]:
+    """Measure the CPU of showing a stored conversation, and then of its last events, as a client opens it."""
+    await warm_up(order)
+    cpu_before_s = order.read_cpu_s()
+    await get(order, f"/conversations/{order['conversation']}")
+    shown_s = order.read_cpu_s() - cpu_before_s
+    replayed = await measure_replay(order)
+    return {"show_ms": shown_s * 1000, "events_ms": replayed["cpu_ms"][0]}
+
+
+async def measure_stall(order: Order) -> dict[str, float]:
+    """Measure how long other requests wait at most while a client opens a stored conversation and goes on with it."""
+    await warm_up(order)
+    others = await order.connect()
+    others.mark = b"}"
+
+    async def open_and_respond() -> None:
+        await get(order, f"/conversations/{order['conversation']}")
+        await measure_replay(order)
+        await respond(order)
+
+    opening, longest_s = asyncio.ensure_future(open_and_respond()), 0.0
+    while not opening.done():
         started = perf_counter()
-        await others.send(probe)
+        await others.send(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         longest_s = max(longest_s, perf_counter() - started)
         await asyncio.sleep(0.002)
-    cpu_s = order.read_cpu_s() - cpu_before_s
-    order.check(await answer)
+    await opening
     others.close()
-    connection.close()
-    return {"cpu_ms": cpu_s * 1000, "stall_ms": longest_s * 1000}
+    return {"stall_ms": longest_s * 1000}
 
 
 SCENARIOS = {
     "sent": measure_sent_messages,
     "first request": measure_first_request,
+    "opening": measure_opening,
+    "stall": measure_stall,
     "loops": measure_loops,
     "streams": measure_streams,
     "first": measure_first_tokens,

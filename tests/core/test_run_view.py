@@ -11,9 +11,10 @@ from core.published import StoredLog
 from core.story import Story, model_text, tool_call
 from core.test_properties import Script, play, scripts
 from toolyard.core.conversation.cursor import Cursor
-from toolyard.core.conversation.events import Entry, Published, TextAppended, TurnEnded, TurnStarted
+from toolyard.core.conversation.events import Entry, Published, TextAppended, TurnEnded, TurnFailed, TurnStarted
 from toolyard.core.conversation.run_view import OpenRuns, RunView
-from toolyard.engine.log.open_runs import load_open_runs
+from toolyard.core.items import Problem
+from toolyard.engine.log.open_runs import FOLD_STEP, load_open_runs
 
 How = Literal["stop", "patience"]
 
@@ -53,6 +54,26 @@ def test_fleeting_events_belong_to_the_run_at_the_front_and_change_no_view(scrip
         else:
             assert view is live.front and view is not None and view.is_active
         assert live == stored
+
+
+async def test_others_get_their_turn_while_a_long_run_is_read() -> None:
+    story = Story().open().begin("long")
+    for number in range(1, 1001):
+        story.add(TurnStarted(number=number, epoch=1))
+        story.add(TurnFailed(problem=Problem(error="", error_type="")))
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(count_turns())
+    runs = await load_open_runs(StoredLog(story.log), "k", Cursor(len(story.log)))
+    other.cancel()
+    assert runs.front is not None and len(runs.front.turns) == 1000
+    assert turns >= len(story.log) // FOLD_STEP
 
 
 def test_the_view_of_one_run_leaves_out_the_others() -> None:

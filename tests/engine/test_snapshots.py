@@ -171,6 +171,15 @@ def test_an_owner_that_saves_as_it_goes_leaves_a_snapshot_that_others_can_load(
     asyncio.run(check())
 
 
+async def test_a_loaded_history_was_looked_through_in_steps() -> None:
+    """Whoever uses the state first would otherwise look at all items at once."""
+    store, log = MemoryStore(), build_story([("run", 0) for _ in range(20)])
+    await append(store, log)
+    for _ in ("from the log", "from the snapshot"):
+        root = (history := (await Loading(store).load()).history).root
+        assert (root.checked, len(root.tokens) - 1) == (len(history), len(history))
+
+
 async def test_a_snapshot_costs_what_came_since_the_last_one() -> None:
     store, story = SnapshotCountingStore(), Story().open()
     owner = Loading(store)

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import ClassVar, Unpack
 
 from toolyard.core.ports import ModelRequest
@@ -10,6 +9,7 @@ from toolyard.core.settings.options import Options
 from toolyard.core.tools.web_search_rule import NativeTools
 from toolyard.models.http.reader import ReplyReader, WireReply
 from toolyard.models.http.request import BEARER, NO_HEADERS, ConnectionOptions, ModelEvent, WireClient
+from toolyard.models.shared.encode_cache import STEP_ITEMS, EncodeCache
 from toolyard.models.shared.hosted_tools import find_native_tools
 from toolyard.models.shared.option_support import NO_OPTIONS
 
@@ -25,6 +25,8 @@ class Wire:
     """Takes the base URL and the model. Raises Misconfigured if the API cannot be addressed with them."""
     encode: Callable[[ModelRequest, str, str, frozenset[str]], bytes]
     """Takes the request, the model, the provider and the forwarded options. Raises WireFailure."""
+    open_cache: Callable[[ModelRequest, str, str], EncodeCache]
+    """Takes the request, the model and the provider. `encode` uses the items that are in the cache already."""
     build_reply: Callable[[ModelRequest, str, str], WireReply]
     """Takes the request, the model and the provider."""
     list_ignored: Callable[[Options, str, str, frozenset[str]], list[str]]
@@ -77,9 +79,14 @@ class HttpModel:
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield deltas, then one TurnEnded or TurnFailed. Closing the generator closes the connection."""
-        wire, provider = self.wire, self._provider
-        reader = ReplyReader(wire.build_reply(request, self._model or request.model, provider))
-        return self._client.stream(partial(wire.encode, request, self._model, provider, self._forward), reader, request)
+        reader = ReplyReader(self.wire.build_reply(request, self._model or request.model, self._provider))
+        return self._client.stream(self._encode, reader, request)
+
+    async def _encode(self, request: ModelRequest) -> bytes:
+        """Return the body. A long history that is encoded for the first time does not keep other tasks waiting."""
+        if len(request.history) > STEP_ITEMS:
+            await self.wire.open_cache(request, self._model, self._provider).extend_in_steps(request.history)
+        return self.wire.encode(request, self._model, self._provider, self._forward)
 
     @property
     def native(self) -> NativeTools:

@@ -95,6 +95,11 @@ class History(Sequence[Item]):
                 counts.append(messages)
         return sums[length], counts[length]
 
+    def scan(self) -> None:
+        """Count the new items and find the untrusted ones now, not on first use: a long one is scanned in steps."""
+        self.sum_first(self._length)
+        self._index_sources()
+
     def list_untrusted(self) -> list[Item]:
         """Return the untrusted items, and those that the model wrote after them."""
         self._index_sources()
@@ -112,11 +117,15 @@ class History(Sequence[Item]):
         root = self._root
         if root.checked >= self._length:
             return
-        for at in range(root.checked, self._length):
-            if source := name_source(self._items[at]):
-                earlier = root.sources[-1] if root.sources else ""
+        sources = root.sources[-1] if root.sources else ""
+        joined = {sources}
+        for at, item in enumerate(self.items_from(root.checked), root.checked):
+            if source := name_source(item):
+                if source not in joined:
+                    joined.add(source)
+                    sources = join_sources(sources, source)
                 root.untrusted.append(at)
-                root.sources.append(earlier if source == earlier else join_sources(earlier, source))
+                root.sources.append(sources)
         root.checked = self._length
 
     def shared_ids(self, ids: set[str]) -> set[str]:

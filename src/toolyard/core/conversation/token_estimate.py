@@ -5,11 +5,8 @@ from toolyard.core.items import (
     FilePart,
     ImagePart,
     Item,
-    ModelText,
     Part,
-    Reasoning,
     Result,
-    SystemText,
     TextPart,
     UserMessage,
 )
@@ -27,18 +24,21 @@ def estimate_text_tokens(text: str) -> int:
 
 def estimate_tokens(item: Item) -> int:
     """Return the estimate for one item."""
-    match item:
-        case (
-            UserMessage(parts=(TextPart(text=text),)) | ModelText(text=text) | Result(content=text, parts=())
-            | SystemText(text=text) | Reasoning(text=text)
-        ):  # fmt: skip
-            return ITEM_TOKENS + (len(text) // 4 if text.isascii() else estimate_text_tokens(text))
-        case UserMessage():
-            return ITEM_TOKENS + sum(map(_estimate_part, item.parts))
-        case Result():
-            return ITEM_TOKENS + estimate_text_tokens(item.content) + sum(map(_estimate_part, item.parts))
-        case Call():
-            return ITEM_TOKENS + estimate_text_tokens(item.tool) + estimate_text_tokens(repr(item.arguments))
+    tokens = ITEM_TOKENS
+    if type(item) is Call:
+        return tokens + estimate_text_tokens(item.tool) + estimate_text_tokens(repr(item.arguments))
+    if type(item) is UserMessage:
+        part = item.parts[0] if len(item.parts) == 1 else None
+        if type(part) is not TextPart:
+            return tokens + sum(map(_estimate_part, item.parts))
+        text = part.text
+    elif type(item) is Result:
+        text = item.content
+        if item.parts:
+            tokens += sum(map(_estimate_part, item.parts))
+    else:
+        text = item.text
+    return tokens + (len(text) // 4 if text.isascii() else estimate_text_tokens(text))
 
 
 def _estimate_part(part: Part) -> int:

@@ -6,14 +6,14 @@ into. An item counts while the model is shown it, a summary of it, or anything t
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, assert_never
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
-from toolyard.core.items import Call, FilePart, ImagePart, Item, ModelText, Reasoning, Result, SystemText, UserMessage
+from toolyard.core.items import Call, FilePart, Item, ModelText, Reasoning, Result, SystemText, TextPart, UserMessage
 from toolyard.core.json_types import is_list, is_object
 from toolyard.core.settings.types import Name
 from toolyard.core.tools.definition import AfterUntrusted, Tool
@@ -83,19 +83,17 @@ def find_result_server(name: str, source: str) -> str:
 
 def name_source(item: Item) -> str:
     """Return who may have written an item that is not to be trusted; else an empty text."""
-    match item:
-        case Result() | ModelText() | Reasoning() | Call():
-            return item.untrusted
-        case UserMessage():
-            if item.untrusted:
-                return item.untrusted
-            files = [part for part in item.parts if isinstance(part, FilePart | ImagePart)]
-            names = [part.name for part in files if isinstance(part, FilePart) and part.name]
-            return f"the file {names[0]}" if names else "a file" if files else ""
-        case SystemText():
-            return ""
-        case _:
-            assert_never(item)
+    if type(item) is SystemText:
+        return ""
+    if item.untrusted or type(item) is not UserMessage:
+        return item.untrusted
+    source = ""
+    for part in item.parts:
+        if type(part) is FilePart and part.name:
+            return f"the file {part.name}"
+        if type(part) is not TextPart:
+            source = "a file"
+    return source
 
 
 def split_sources(item: Item) -> list[str]:

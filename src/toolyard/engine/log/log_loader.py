@@ -100,7 +100,7 @@ class LogLoader:
                 raise StoreDown(f"the log of conversation {conversation!r} is inconsistent: {error}") from None
             seq = page[-1].seq
             size = size.update(state)
-            state.history.sum_first(len(state.history))
+            state.history.scan()
             await asyncio.sleep(0)
             page = await self._store.read(conversation, seq, FOLD_STEP)
         return view if seq == view.seq else LogView(state, seq, size, view.memo)

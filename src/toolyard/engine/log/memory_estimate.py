@@ -8,7 +8,7 @@ from msgspec import Struct
 from toolyard.core.conversation.branches import Branches
 from toolyard.core.conversation.history import History
 from toolyard.core.conversation.state import State
-from toolyard.core.items import Call, Item, ModelText, Part, Reasoning, Result, Seal, SystemText, TextPart, UserMessage
+from toolyard.core.items import Call, Item, ModelText, Part, Reasoning, Result, TextPart, UserMessage
 from toolyard.core.json_types import is_list, is_object
 
 ITEM_BYTES = 500
@@ -67,40 +67,39 @@ def _estimate_hidden(history: History, past: History, branches: Branches) -> int
 
 
 def _estimate_item(item: Item) -> int:
-    match item:
-        case Result():
-            return ITEM_BYTES + len(item.content) + _count_part_chars(item.parts) + _count_seal_chars(item.seal)
-        case Call():
-            return ITEM_BYTES + _estimate_arguments(item.arguments) + _count_seal_chars(item.seal)
-        case ModelText():
-            texts = len(item.text) + len(item.logprobs) + _count_seal_chars(item.seal)
-            return ITEM_BYTES * (1 + len(item.citations)) + texts
-        case Reasoning():
-            return ITEM_BYTES + len(item.text) + len(item.signature)
-        case SystemText():
-            return ITEM_BYTES + len(item.text)
-        case UserMessage():
-            return ITEM_BYTES + _count_part_chars(item.parts)
+    if type(item) is UserMessage:
+        return ITEM_BYTES + _count_part_chars(item.parts)
+    if type(item) is ModelText:
+        size = ITEM_BYTES * (1 + len(item.citations)) + len(item.text) + len(item.logprobs)
+    elif type(item) is Result:
+        size = ITEM_BYTES + len(item.content) + (_count_part_chars(item.parts) if item.parts else 0)
+    elif type(item) is Call:
+        size = ITEM_BYTES + _estimate_arguments(item.arguments)
+    elif type(item) is Reasoning:
+        return ITEM_BYTES + len(item.text) + len(item.signature)
+    else:
+        return ITEM_BYTES + len(item.text)
+    return size + len(item.seal.data) if item.seal else size
 
 
 def _count_part_chars(parts: tuple[Part, ...]) -> int:
-    return sum(len(part.text) if isinstance(part, TextPart) else len(part.url) for part in parts)
-
-
-def _count_seal_chars(seal: Seal | None) -> int:
-    return len(seal.data) if seal else 0
+    chars = 0
+    for part in parts:
+        chars += len(part.text if type(part) is TextPart else part.url)
+    return chars
 
 
 def _estimate_arguments(arguments: dict[str, object]) -> int:
     # A loop, not recursion: arguments may be nested deeper than Python can recurse.
-    size, pending = 0, list[object](arguments.values())
+    size, pending = VALUE_BYTES * len(arguments), list[object](arguments.values())
     while pending:
         value = pending.pop()
-        size += VALUE_BYTES
         if isinstance(value, str):
             size += len(value)
         elif is_object(value):
+            size += VALUE_BYTES * len(value)
             pending += value.values()
         elif is_list(value):
+            size += VALUE_BYTES * len(value)
             pending += value
     return size

@@ -1,6 +1,8 @@
 """Loads the views of open runs for a reader that starts at a cursor, and tells which waits are over."""
 
+import asyncio
 from collections.abc import Sequence
+from itertools import chain
 from typing import Protocol
 
 from toolyard.core.conversation.cursor import Cursor
@@ -19,6 +21,8 @@ def is_at_rest(view: RunView, seq: int, log_end: int) -> bool:
 FIRST_PAGE_ENTRIES = 64
 """Most runs have fewer entries."""
 MAX_PAGE_ENTRIES = 1024
+FOLD_STEP = 200
+"""Entries that are folded before other tasks get their turn."""
 
 
 class EntrySource(Protocol):
@@ -30,9 +34,10 @@ class EntrySource(Protocol):
 async def load_open_runs(source: EntrySource, conversation: str, at: Cursor) -> OpenRuns:
     """Return the runs as they were at the cursor, folded from the start of the earliest one."""
     runs = OpenRuns()
-    for page in await _read_pages(source, conversation, at.seq):
-        for entry in page:
-            runs.apply(entry)
+    for number, entry in enumerate(chain(*await _read_pages(source, conversation, at.seq)), 1):
+        runs.apply(entry)
+        if number % FOLD_STEP == 0:
+            await asyncio.sleep(0)
     return runs
 
 

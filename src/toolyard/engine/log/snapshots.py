@@ -247,6 +247,6 @@ async def _restore_list(layout: ListLayout, histories: Sequence[History], read_p
             if len(piece) != items:
                 raise UnreadableSnapshot("a piece has another number of items")
             history = history.plus(piece)
-            history.sum_first(len(history))  # in steps, too: the first use would otherwise count all items at once
+            history.scan()  # in steps, too: the first use would otherwise look at all items at once
             await asyncio.sleep(0)
     return history

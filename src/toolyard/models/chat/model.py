@@ -2,7 +2,7 @@
 
 from toolyard.core.ports import ModelRequest
 from toolyard.core.settings.options import Options
-from toolyard.models.chat.request import select_sent_extras, to_wire
+from toolyard.models.chat.request import open_cache, select_sent_extras, to_wire
 from toolyard.models.chat.stream import ChatReply
 from toolyard.models.http.request import build_url
 from toolyard.models.http.retries import Deadlines, Retry
@@ -28,6 +28,7 @@ class OpenAIChat(HttpModel):
         provider="openai",
         build_url=lambda base_url, model: build_url(base_url, "/chat/completions"),
         encode=to_wire,
+        open_cache=open_cache,
         build_reply=_build_reply,
         list_ignored=_list_ignored,
     )

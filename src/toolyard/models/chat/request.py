@@ -6,7 +6,7 @@ The body is valid for a strict provider with any history: a call without a resul
 without its call is left out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from typing import assert_never
 from weakref import WeakKeyDictionary
@@ -41,7 +41,7 @@ from toolyard.models.shared.attachments import (
     resolve_image_url,
     supports_images,
 )
-from toolyard.models.shared.encode_cache import NO_RESULT, get_encode_cache
+from toolyard.models.shared.encode_cache import NO_RESULT, EncodeCache, get_encode_cache
 from toolyard.models.shared.json_values import encode_json
 from toolyard.models.shared.option_support import (
     NO_OPTIONS,
@@ -58,6 +58,11 @@ CACHE_KEY = "openai_chat"
 EMPTY_TEXT = "[no text]"
 """Replaces an empty message, which some providers refuse."""
 _encoder = msgspec.json.Encoder()
+_TEXT_HEADS: Mapping[type[Item], bytes] = {
+    SystemText: b'{"role":"system","content":',
+    UserMessage: b'{"role":"user","content":',
+    ModelText: b'{"role":"assistant","content":',
+}
 # Encoded tools by offer, weakly: an entry goes when the last conversation drops its offer.
 _tools: WeakKeyDictionary[Offer, bytes] = WeakKeyDictionary()
 
@@ -66,12 +71,12 @@ def to_wire(
     request: ModelRequest, model: str = "", provider: str = "openai", forward: frozenset[str] = NO_OPTIONS
 ) -> bytes:
     """Return the body. `model` is the name on the wire; if it is empty, the request's. Raises WireFailure."""
-    target, cache_key, encoded_model = _build_target(provider, model or request.model)
+    target = _build_target(provider, model or request.model)
     quirks = target.quirks
     options = b"" if request.options is DEFAULT_OPTIONS else _encode_options(request.options, target, forward)
-    cache = get_encode_cache(request, cache_key)
+    cache = _get_cache(request, target)
     cache.set_system(_build_system(request, quirks), _encode_system)
-    open_end, _ = cache.extend(request.history.items_from(cache.count), partial(_encode_group, target))
+    open_end, _ = cache.extend(request.history)
     messages: list[bytes | bytearray | memoryview] = [part for part in (cache.system, cache.joined, open_end) if part]
     if messages:
         messages[-1] = memoryview(messages[-1])[:-1]  # without the last comma
@@ -79,7 +84,7 @@ def to_wire(
     return b"".join(
         (
             b'{"model":',
-            encoded_model,
+            target.encoded_model,
             b',"stream":true,"stream_options":{"include_usage":true}',
             tools and b',"tools":',
             tools,
@@ -102,31 +107,33 @@ class _ChatTarget(Struct, frozen=True):
     quirks: ChatQuirks
     supports_images: bool
     """Whether the model accepts images."""
+    cache_key: str
+    """The key of the encode cache. Targets whose messages have the same bytes share it."""
+    encoded_model: bytes
+
+
+def open_cache(request: ModelRequest, model: str, provider: str) -> EncodeCache:
+    """Return the cache that `to_wire` encodes the request's history with."""
+    return _get_cache(request, _build_target(provider, model or request.model))
+
+
+def _get_cache(request: ModelRequest, target: _ChatTarget) -> EncodeCache:
+    return get_encode_cache(request, target.cache_key, partial(_encode_group, target))
 
 
 @lru_cache(maxsize=256)  # the same for every turn with a model
-def _build_target(provider: str, model: str) -> tuple[_ChatTarget, str, bytes]:
-    """Return the target of a request, the key of its encode cache, and the model's name as JSON."""
-    quirks = PROVIDERS.get(provider, UNKNOWN_PROVIDER).quirks
-    target = _ChatTarget(provider, model, quirks, supports_images(model))
-    return target, _build_cache_key(target), _encoder.encode(model)
-
-
-def _build_cache_key(target: _ChatTarget) -> str:
-    """Return the key of the encode cache. Targets whose messages have the same bytes share it.
-
-    Reasoning goes back only to its provider (or, signed, only to its model), and images and files are encoded only for
-    targets that accept them: each of these must be part of the key.
-    """
-    provider = f":{target.provider}" if target.quirks.reasoning_field or target.quirks.returns_details else ""
-    model = f":{target.model}" if target.quirks.returns_details else ""
-    return (
-        CACHE_KEY
-        + provider
-        + model
-        + (":looks" if target.supports_images else "")
-        + ("" if target.quirks.accepts_files else ":no files")
+def _build_target(provider: str, model: str) -> _ChatTarget:
+    quirks, accepts_images = PROVIDERS.get(provider, UNKNOWN_PROVIDER).quirks, supports_images(model)
+    # Reasoning goes back only to its provider (or, signed, only to its model), and images and files are encoded only
+    # for targets that accept them: each of these must be part of the key.
+    key_parts = (
+        CACHE_KEY,
+        f":{provider}" if quirks.reasoning_field or quirks.returns_details else "",
+        f":{model}" if quirks.returns_details else "",
+        ":looks" if accepts_images else "",
+        "" if quirks.accepts_files else ":no files",
     )
+    return _ChatTarget(provider, model, quirks, accepts_images, "".join(key_parts), _encoder.encode(model))
 
 
 def _build_system(request: ModelRequest, quirks: ChatQuirks) -> str:
@@ -191,19 +198,30 @@ def _encode_system(text: str) -> bytes:
 
 def _encode_group(target: _ChatTarget, group: Sequence[Item], role: str, last: bool) -> tuple[bytes, str]:
     """Return the messages of a group, each followed by a comma."""
+    if len(group) == 1 and (encoded := _encode_text(group[0])):
+        return encoded, role
     return b"".join([encode_json(message) + b"," for message in _build_messages(group, target)]), role
+
+
+def _encode_text(item: Item) -> bytes:
+    """Return the message of an item that is only a text, as most are that a client sends; else nothing."""
+    if type(item) is UserMessage:
+        text = part.text if len(item.parts) == 1 and type(part := item.parts[0]) is TextPart else ""
+    else:
+        text = item.text if type(item) is ModelText or type(item) is SystemText else ""
+    try:
+        return b"%b%b}," % (_TEXT_HEADS[type(item)], _encoder.encode(text)) if text else b""
+    except UnicodeEncodeError:
+        return b""
 
 
 def _build_messages(group: Sequence[Item], target: _ChatTarget) -> list[dict[str, object]]:
     first, quirks = group[0], target.quirks
-    if isinstance(first, SystemText):
+    if type(first) is SystemText:
         return [{"role": "system", "content": first.text or EMPTY_TEXT}]
-    if isinstance(first, UserMessage):
+    if type(first) is UserMessage:
         return [{"role": "user", "content": _build_content(first, quirks)}]
-    if len(group) == 1 and isinstance(first, ModelText):  # most of a history that a client sends
-        return [{"role": "assistant", "content": first.text}] if first.text else []
-    texts = [item.text for item in group if isinstance(item, ModelText) and item.text]
-    calls = {item.id: item for item in group if isinstance(item, Call)}
+    texts, calls, results = _sort_items(group)
     if not texts and not calls:
         return []
     message: dict[str, object] = {"role": "assistant", "content": "\n\n".join(texts) if texts else None}
@@ -213,13 +231,28 @@ def _build_messages(group: Sequence[Item], target: _ChatTarget) -> list[dict[str
         if quirks.reasoning_field:
             message[quirks.reasoning_field] = _join_reasoning(group, target.provider)
         message["tool_calls"] = [_build_call(call) for call in calls.values()]
-    results = {item.call_id: item for item in reversed(group) if isinstance(item, Result)}  # the first result wins
-    contents = {call_id: result.content for call_id, result in results.items()}
-    answers: list[dict[str, object]] = [
-        {"role": "tool", "tool_call_id": call_id, "content": contents.get(call_id, NO_RESULT)} for call_id in calls
-    ]
-    answered = [results[call_id] for call_id in calls if call_id in results]
-    return [message, *answers, *(_build_image_messages(answered) if target.supports_images else ())]
+    messages = [message]
+    for call_id in calls:
+        content = results[call_id].content if call_id in results else NO_RESULT
+        messages.append({"role": "tool", "tool_call_id": call_id, "content": content})
+    if target.supports_images:
+        messages += _build_image_messages([results[call_id] for call_id in calls if call_id in results])
+    return messages
+
+
+def _sort_items(group: Sequence[Item]) -> tuple[list[str], dict[str, Call], dict[str, Result]]:
+    """Return the texts of a group, its calls by their ids, and the first result of each call."""
+    texts: list[str] = []
+    calls: dict[str, Call] = {}
+    results: dict[str, Result] = {}
+    for item in group:
+        if type(item) is Call:
+            calls[item.id] = item
+        elif type(item) is Result:
+            results.setdefault(item.call_id, item)
+        elif type(item) is ModelText and item.text:
+            texts.append(item.text)
+    return texts, calls, results
 
 
 def _join_reasoning(group: Sequence[Item], provider: str) -> str:

@@ -5,7 +5,7 @@ from urllib.parse import quote
 from toolyard.core.errors import Misconfigured
 from toolyard.core.ports import ModelRequest
 from toolyard.core.settings.options import Options
-from toolyard.models.gemini.request import find_unsent_options, select_sent_extras, to_wire
+from toolyard.models.gemini.request import find_unsent_options, open_cache, select_sent_extras, to_wire
 from toolyard.models.gemini.stream import GeminiReply
 from toolyard.models.http.request import build_url
 from toolyard.models.http_model import HttpModel, Wire
@@ -44,6 +44,7 @@ class Gemini(HttpModel):
         provider="gemini",
         build_url=_build_url,
         encode=lambda request, model, provider, forward: to_wire(request, model, provider),
+        open_cache=open_cache,
         build_reply=_build_reply,
         list_ignored=_list_ignored,
         key_header="x-goog-api-key",

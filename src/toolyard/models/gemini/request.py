@@ -23,7 +23,7 @@ from toolyard.models.gemini.parts import IMAGE_LIMITS, build_parts, build_text_p
 from toolyard.models.http.problems import WireFailure
 from toolyard.models.schema_dialects import convert
 from toolyard.models.shared.attachments import list_images
-from toolyard.models.shared.encode_cache import NO_RESULT, get_encode_cache
+from toolyard.models.shared.encode_cache import NO_RESULT, EncodeCache, get_encode_cache
 from toolyard.models.shared.json_values import encode_json
 from toolyard.models.shared.option_support import add_output_prompt, build_option_problem, select_extras
 from toolyard.models.shared.tool_names import GEMINI_ALPHABET, to_provider_name
@@ -58,15 +58,13 @@ class _GeminiTools(Struct, frozen=True):
 def to_wire(request: ModelRequest, model: str = "", provider: str = "gemini") -> bytes:
     """Return the body. `model` is the name on the wire; if it is empty, the request's. Raises WireFailure."""
     name = model or request.model
-    # Thought signatures are valid only for the model that made them, so the model is part of the seal and of the key.
-    sealed_by = f"{provider}:{name}"
-    cache = get_encode_cache(request, f"{CACHE_KEY}:{sealed_by}")
+    cache = open_cache(request, model, provider)
     tools = _encode_tools(request.offer, name)
     if tools.encoded and request.options.parallel_tool_calls is False:
         raise WireFailure(build_option_problem("parallel_tool_calls", "Gemini has no such option"))
     system, options = _resolve_output(request, name, tools)
     cache.set_system(system, _encode_system)
-    open_end, role = cache.extend(request.history.items_from(cache.count), partial(_encode_group, sealed_by))
+    open_end, role = cache.extend(request.history)
     last_content = (
         b""
         if role == "user"
@@ -88,6 +86,13 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "gemini") ->
             b"}",
         )
     )
+
+
+def open_cache(request: ModelRequest, model: str, provider: str) -> EncodeCache:
+    """Return the cache that `to_wire` encodes the request's history with."""
+    # Thought signatures are valid only for the model that made them, so the model is part of the seal and of the key.
+    sealed_by = f"{provider}:{model or request.model}"
+    return get_encode_cache(request, f"{CACHE_KEY}:{sealed_by}", partial(_encode_group, sealed_by))
 
 
 def _resolve_output(request: ModelRequest, model: str, tools: _GeminiTools) -> tuple[str, Options]:

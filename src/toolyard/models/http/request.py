@@ -69,7 +69,7 @@ class WireClient:
         self._http = HttpClient(url=url, headers=fields, deadlines=deadlines, retry=retry, sleep=sleep, random=random)
 
     async def stream(
-        self, encode: Callable[[], bytes], reader: ReplyReader, request: ModelRequest
+        self, encode: Callable[[ModelRequest], Awaitable[bytes]], reader: ReplyReader, request: ModelRequest
     ) -> AsyncGenerator[ModelEvent, None]:
         """Yield deltas, then one TurnEnded or TurnFailed. Closing the generator closes the connection.
 
@@ -80,7 +80,7 @@ class WireClient:
         problem: Problem | None = None
         recorded = bytearray() if request.record_exchange else None
         try:
-            body = encode()
+            body = await encode(request)
             correlation = _build_correlation_headers(request.correlation_id)
             answer = await self._http.send(body, correlation, request.clock.now, fail_fast=request.fail_fast)
             packet = answer.first

@@ -5,7 +5,7 @@ from toolyard.core.settings.options import Options
 from toolyard.models.http.request import build_url
 from toolyard.models.http_model import HttpModel, Wire
 from toolyard.models.messages.history import find_open_calls
-from toolyard.models.messages.request import UNSENT_OPTIONS, select_sent_extras, to_wire
+from toolyard.models.messages.request import UNSENT_OPTIONS, open_cache, select_sent_extras, to_wire
 from toolyard.models.messages.stream import MessagesReply
 from toolyard.models.shared.option_support import list_ignored
 
@@ -36,6 +36,7 @@ class Anthropic(HttpModel):
         provider="anthropic",
         build_url=_build_url,
         encode=to_wire,
+        open_cache=open_cache,
         build_reply=_build_reply,
         list_ignored=_list_ignored,
         key_header="x-api-key",

@@ -52,9 +52,9 @@ def to_wire(
     options = request.options
     encoded_options = b"" if options is DEFAULT_OPTIONS else _encode_options(options, provider, forward)
     system, output_config = _build_output(request, model or request.model)
-    cache = get_encode_cache(request, f"messages:{provider}")
+    cache = open_cache(request, model, provider)
     cache.set_system(system, _encode_system)
-    open_end, role = cache.extend(request.history.items_from(cache.count), MessagesEncoder(provider).encode_group)
+    open_end, role = cache.extend(request.history)
     tools = _encode_tools(request.offer) or (_encoded_placeholder_tool if _has_calls(cache, open_end) else b"")
     forced = bool(tools) and request.tool_choice not in ("auto", "none")
     # The API refuses thinking together with a forced tool choice.
@@ -77,6 +77,11 @@ def to_wire(
             b"}",
         )
     )
+
+
+def open_cache(request: ModelRequest, model: str, provider: str) -> EncodeCache:
+    """Return the cache that `to_wire` encodes the request's history with. All models of a provider share it."""
+    return get_encode_cache(request, f"messages:{provider}", MessagesEncoder(provider).encode_group)
 
 
 def select_sent_extras(options: Options, forward: frozenset[str]) -> dict[str, object]:

@@ -7,7 +7,7 @@ from toolyard.core.ports import ModelRequest
 from toolyard.core.settings.options import Options
 from toolyard.models.http.request import build_url
 from toolyard.models.http_model import HttpModel, Wire
-from toolyard.models.responses.request import encode_tools, select_sent_extras, to_wire
+from toolyard.models.responses.request import encode_tools, open_cache, select_sent_extras, to_wire
 from toolyard.models.responses.stream import ResponsesReply
 from toolyard.models.shared.option_support import list_ignored, supports_reasoning
 
@@ -31,6 +31,7 @@ class OpenAIResponses(HttpModel):
         provider="openai",
         build_url=lambda base_url, model: build_url(base_url, "/responses"),
         encode=to_wire,
+        open_cache=open_cache,
         build_reply=_build_reply,
         list_ignored=_list_ignored,
     )

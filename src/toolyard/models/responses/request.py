@@ -41,7 +41,7 @@ from toolyard.models.shared.attachments import (
     resolve_image_url,
     supports_images,
 )
-from toolyard.models.shared.encode_cache import NO_RESULT, get_encode_cache
+from toolyard.models.shared.encode_cache import NO_RESULT, EncodeCache, get_encode_cache
 from toolyard.models.shared.json_values import encode_json
 from toolyard.models.shared.option_support import (
     NO_OPTIONS,
@@ -100,11 +100,9 @@ def to_wire(
     """Return the body. `model` is the name on the wire; if it is empty, the request's. Raises WireFailure."""
     name = model or request.model
     options = b"" if request.options is DEFAULT_OPTIONS else _encode_options(request.options, name, forward)
-    # Encrypted reasoning goes back only to its model, and images only to models that see: hence the model in the key.
-    cache = get_encode_cache(request, f"{CACHE_KEY}:{provider}:{name}")
+    cache = open_cache(request, model, provider)
     cache.set_system(_build_system(request), _encode_instructions)
-    encode = partial(_encode_group, provider, name)
-    open_end, _ = cache.extend(request.history.items_from(cache.count), encode)
+    open_end, _ = cache.extend(request.history)
     parts: list[bytes | bytearray | memoryview] = [part for part in (cache.joined, open_end) if part]
     if parts:
         parts[-1] = memoryview(parts[-1])[:-1]  # without the last comma
@@ -127,6 +125,13 @@ def to_wire(
             b"}",
         )
     )
+
+
+def open_cache(request: ModelRequest, model: str, provider: str) -> EncodeCache:
+    """Return the cache that `to_wire` encodes the request's history with."""
+    name = model or request.model
+    # Encrypted reasoning goes back only to its model, and images only to models that see: hence the model in the key.
+    return get_encode_cache(request, f"{CACHE_KEY}:{provider}:{name}", partial(_encode_group, provider, name))
 
 
 def _build_system(request: ModelRequest) -> str:

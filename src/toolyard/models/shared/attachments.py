@@ -81,7 +81,9 @@ def parse_image(url: str, limits: ImageLimits = DEFAULT_LIMITS) -> Image | str:
 
 
 def list_images(result: Result | None, limits: ImageLimits = DEFAULT_LIMITS) -> list[Image]:
-    images = (parse_image(part.url, limits) for part in (result.parts if result else ()) if isinstance(part, ImagePart))
+    if result is None or not result.parts:
+        return []
+    images = (parse_image(part.url, limits) for part in result.parts if isinstance(part, ImagePart))
     return [image for image in images if isinstance(image, Image)]
 
 

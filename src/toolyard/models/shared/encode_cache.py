@@ -4,13 +4,18 @@ Items are encoded by groups: one message from outside, or all consecutive items 
 calls. A group is kept once no later item can belong to it. The wires supply the encoding.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
+from toolyard.core.conversation.history import History, HistoryRoot
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, SystemText, UserMessage
 from toolyard.core.ports import ModelRequest
 
 NO_RESULT = "no result was recorded"
 """Stands in for the result of a call that has none: providers refuse a call without a result."""
+STEP_ITEMS = 250
+"""How many items `extend_in_steps` encodes before other tasks get their turn: about a millisecond of work."""
 
 EncodeGroup = Callable[[Sequence[Item], str, bool], tuple[bytes, str]]
 """Takes a group, the role of the message before it, and whether it is the last; returns its bytes and role."""
@@ -19,10 +24,11 @@ EncodeGroup = Callable[[Sequence[Item], str, bool], tuple[bytes, str]]
 class EncodeCache:
     """The encoded beginning of one history, for one wire and target."""
 
-    __slots__ = ("_system", "count", "encodes", "joined", "mark", "role", "root", "system")
+    __slots__ = ("_encode", "_system", "count", "encodes", "joined", "mark", "role", "root", "system")
 
-    def __init__(self, root: object) -> None:
+    def __init__(self, root: HistoryRoot, encode: EncodeGroup) -> None:
         self.root = root
+        self._encode = encode
         self.count = 0
         """The number of items of the history in `joined`."""
         self.joined = bytearray()
@@ -40,35 +46,55 @@ class EncodeCache:
             self._system = text
             self.system = encode(text) if text else b""
 
-    def extend(self, items: Sequence[Item], encode: EncodeGroup) -> tuple[bytes, str]:
-        """Encode items: append the complete groups to `joined`; return the bytes and role of an incomplete last group.
+    async def extend_in_steps(self, history: History) -> None:
+        """Append all but the last groups to `joined`, and let other tasks run in between: a history may be long.
+
+        `extend` then has at most one step left. A step that is cancelled leaves nothing half done.
+        """
+        size = STEP_ITEMS
+        while len(history) - self.count > size:
+            before = self.count
+            self._append_groups(history.first(before + size).items_from(before))
+            size = STEP_ITEMS if self.count > before else size + STEP_ITEMS  # one group may be longer than a step
+            await asyncio.sleep(0)
+
+    def extend(self, history: History) -> tuple[bytes, str]:
+        """Append the groups that are not in `joined` yet; return the bytes and role of an incomplete last group.
 
         An incomplete group is encoded again in the next turn: a result that arrives later belongs before the next
         message, so its bytes may still change.
         """
-        self.encodes += len(items)
-        start = 0
-        for number in range(1, len(items)):
-            if _starts_group(items[number - 1], items[number]):
-                self._append(*encode(items[start:number], self.role, False))
-                start = number
-        group = items[start:]
+        group = self._append_groups(history.items_from(self.count))
         if not group:
             return b"", self.role
-        last, role = encode(group, self.role, True)
+        last, role = self._encode(group, self.role, True)
+        self.encodes += len(group)
         if not _is_complete(group):
-            self.count += start
             return last, role
-        self._append(last, role)
-        self.count += len(items)
+        self._append(last, role, len(group))
         return b"", role
 
-    def _append(self, encoded: bytes, role: str) -> None:
+    def _append_groups(self, items: Sequence[Item]) -> Sequence[Item]:
+        """Append all groups of the items but the last, and return that one: more items may follow that belong to it."""
+        encoded: list[bytes] = []
+        start, role, encode = 0, self.role, self._encode
+        # Compared by type, not by `isinstance`, for speed: a request may bring thousands of items.
+        for number, (previous, kind) in enumerate(pairwise(map(type, items)), 1):
+            if kind is not Result and (kind in _ALONE or previous in _LAST_OF_GROUP):
+                group, role = encode(items[start:number], role, False)
+                encoded.append(group)
+                start = number
+        self._append(b"".join(encoded), role, start)
+        self.encodes += start
+        return items[start:]
+
+    def _append(self, encoded: bytes, role: str, items: int) -> None:
         self.joined += encoded
         self.role = role
+        self.count += items
 
 
-def get_encode_cache(request: ModelRequest, wire: str) -> EncodeCache:
+def get_encode_cache(request: ModelRequest, wire: str, encode: EncodeGroup) -> EncodeCache:
     """Return the cache of a request's conversation under `wire`; a new one if the history was replaced.
 
     `wire` must name everything that changes the encoding, such as the provider, and the model where seals or images
@@ -78,18 +104,12 @@ def get_encode_cache(request: ModelRequest, wire: str) -> EncodeCache:
     history = request.history
     # Histories with one root only differ in length; compaction, removed messages and forks make a new root.
     if not isinstance(cache, EncodeCache) or cache.root is not history.root or cache.count > len(history):
-        cache = request.memo[wire] = EncodeCache(history.root)
+        cache = request.memo[wire] = EncodeCache(history.root, encode)
     return cache
 
 
 _ALONE = frozenset({SystemText, UserMessage})
 _LAST_OF_GROUP = _ALONE | {Result}
-
-
-def _starts_group(previous: Item, item: Item) -> bool:
-    # Compared by type, not by `isinstance`: a request may bring thousands of items.
-    kind = type(item)
-    return kind is not Result and (kind in _ALONE or type(previous) in _LAST_OF_GROUP)
 
 
 def _is_complete(group: Sequence[Item]) -> bool:

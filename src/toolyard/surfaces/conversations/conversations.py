@@ -30,7 +30,7 @@ from toolyard.surfaces.http.list_position import encode_position, parse_position
 from toolyard.surfaces.http.openapi import ERRORS
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.shared.answer_options import WebSearchFields
-from toolyard.surfaces.shared.chat_messages import ChatMessage, to_iso_time, to_messages
+from toolyard.surfaces.shared.chat_messages import ChatMessage, to_iso_time, to_messages, to_messages_in_steps
 from toolyard.surfaces.shared.tool_views import AllowedTools, EnabledTool, list_allowed_tools, list_enabled_tools
 
 Title = Annotated[str, Meta(min_length=1, max_length=500)]
@@ -245,7 +245,8 @@ async def load_answer(service: Service, request: HttpRequest, conversation_id: s
     card = await service.conversations.require(conversation_id, caller, "see")
     state = await load_state(service, conversation_id, caller, "see")
     allowed_tools = list_allowed_tools(service, caller, state.settings)
-    conversation = build_conversation(card, state, service.runs.limits_for(caller), allowed_tools)
+    messages = await to_messages_in_steps(state.full_history)
+    conversation = build_conversation(card, state, service.runs.limits_for(caller), allowed_tools, messages)
     return ConversationAnswer(conversation=conversation, message=message)
 
 
@@ -305,7 +306,7 @@ def check_max_turns(max_turns: int, server_limits: Limits) -> int:
 
 
 def build_conversation(
-    card: ConversationCard, state: State, server_limits: Limits, tools: AllowedTools
+    card: ConversationCard, state: State, server_limits: Limits, tools: AllowedTools, messages: list[ChatMessage]
 ) -> Conversation:
     settings, run, full_history, origin = state.settings, state.run, state.full_history, state.origin
     return Conversation(
@@ -324,7 +325,7 @@ def build_conversation(
         context={note_id: to_note_body(note) for note_id, note in settings.context.items()},
         messages_in_context=state.history.messages,
         tokens_in_context=state.history.tokens,
-        messages=to_messages(full_history),
+        messages=messages,
         branches=build_branch_summaries(full_history, state.branches),
         forked_from=ForkOrigin(conversation_id=origin.conversation, after=origin.after) if origin else None,
     )

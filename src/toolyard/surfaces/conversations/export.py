@@ -16,7 +16,7 @@ from toolyard.surfaces.conversations.transcript import TranscriptContent, build_
 from toolyard.surfaces.http.authorization import PathId, load_state
 from toolyard.surfaces.http.openapi import ERRORS, ExportOperation
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
-from toolyard.surfaces.shared.chat_messages import to_iso_time
+from toolyard.surfaces.shared.chat_messages import to_iso_time, to_messages_in_steps
 from toolyard.surfaces.shared.tool_views import list_allowed_tools
 
 ExportFormat = Annotated[Literal["markdown", "json"], QueryParameter(description="Markdown to read, JSON to keep")]
@@ -59,9 +59,10 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
             body = render_markdown(build_transcript(card, state.full_history, content)).encode()
             return build_file(body, "text/markdown", f"{card.id}.md")
         tools = list_allowed_tools(service, caller, state.settings)
+        messages = await to_messages_in_steps(state.full_history)
         answer = ConversationExport(
             exported_at=to_iso_time(service.clock.now()),
-            conversation=build_conversation(card, state, service.runs.limits_for(caller), tools),
+            conversation=build_conversation(card, state, service.runs.limits_for(caller), tools, messages),
             items=list(state.full_history),
             branches=list_branches(state),
         )

@@ -1,6 +1,7 @@
 """`/healthz`, `/openapi.json` and `/docs`, which need no key."""
 
 import html
+from functools import cache
 from importlib.metadata import version
 from typing import cast
 
@@ -23,6 +24,7 @@ async def healthz() -> Health:
     return build_health()
 
 
+@cache  # a probe may ask every second, and the version is read from a file
 def build_health() -> Health:
     return Health(status="ok", version=version("toolyard"))
 

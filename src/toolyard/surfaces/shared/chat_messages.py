@@ -1,5 +1,6 @@
 """Convert items to chat messages with role, content, tool_calls and tool_call_id."""
 
+import asyncio
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -22,6 +23,8 @@ from toolyard.core.items import (
 
 MAX_TITLE_CHARS = 60
 MAX_SCANNED_CHARS = 1000
+MAX_STEP_MESSAGES = 250
+"""How many messages `to_messages_in_steps` builds before other tasks get their turn."""
 
 
 def build_title(text: str) -> str:
@@ -79,46 +82,54 @@ def to_messages(items: Iterable[Item]) -> list[ChatMessage]:
     return [to_message(group) for group in group_items(items)]
 
 
+async def to_messages_in_steps(items: Iterable[Item]) -> list[ChatMessage]:
+    """Return what `to_messages` does, and let other tasks run in between: a conversation may be long."""
+    messages: list[ChatMessage] = []
+    groups = group_items(items)
+    for start in range(0, len(groups), MAX_STEP_MESSAGES):
+        if len(groups) > MAX_STEP_MESSAGES:
+            await asyncio.sleep(0)
+        messages += map(to_message, groups[start : start + MAX_STEP_MESSAGES])
+    return messages
+
+
 def group_items(items: Iterable[Item]) -> list[list[Item]]:
     """Return the items of each message: the reasoning, text and calls of one turn belong together."""
     groups: list[list[Item]] = []
     reasoning: list[Item] = []
     for item in items:
-        match item:
-            case Reasoning():
-                reasoning.append(item)
-                continue
-            case Call() if groups and isinstance(groups[-1][-1], ModelText | Call):
-                groups[-1] += [*reasoning, item]
-            case ModelText() | Call():
-                groups.append([*reasoning, item])
-            case UserMessage() | SystemText() | Result():
-                groups.append([item])
+        if type(item) is Reasoning:
+            reasoning.append(item)
+            continue
+        if type(item) is Call and groups and type(groups[-1][-1]) in _JOINED_BY_CALLS:
+            groups[-1] += [*reasoning, item]
+        elif type(item) is ModelText or type(item) is Call:
+            groups.append([*reasoning, item])
+        else:
+            groups.append([item])
         reasoning = []
     return groups
 
 
 def to_message(group: Sequence[Item]) -> ChatMessage:
     """Return the items of one group as a message, without the model's reasoning."""
-    first = next(item for item in group if not isinstance(item, Reasoning))
+    first = next(item for item in group if type(item) is not Reasoning)
     message = ChatMessage(id=first.id, role=_ROLES[type(first)], timestamp=to_iso_time(first.at))
     for item in group:
-        match item:
-            case UserMessage() | SystemText():
-                message.content = item.text
-            case ModelText():
-                message.content = item.text
-                message.citations = list(item.citations) or UNSET
-            case Call():
-                message.tool_calls = [*(message.tool_calls or ()), _build_tool_call(item)]
-            case Result():
-                message.content, message.tool_call_id, message.name = item.content, item.call_id, item.tool
-                message.decisions = list(item.decisions) or UNSET
-            case Reasoning():
-                pass
+        if type(item) is ModelText:
+            message.content = item.text
+            message.citations = list(item.citations) or UNSET
+        elif type(item) is Call:
+            message.tool_calls = [*(message.tool_calls or ()), _build_tool_call(item)]
+        elif type(item) is Result:
+            message.content, message.tool_call_id, message.name = item.content, item.call_id, item.tool
+            message.decisions = list(item.decisions) or UNSET
+        elif type(item) is not Reasoning:
+            message.content = item.text
     return message
 
 
+_JOINED_BY_CALLS = frozenset({ModelText, Call})
 _ROLES: dict[type[Item], str] = {
     UserMessage: "user",
     SystemText: "system",
