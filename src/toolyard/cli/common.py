@@ -2,6 +2,7 @@
 
 import argparse
 import getpass
+import logging
 import os
 import re
 import time
@@ -152,6 +153,8 @@ def load_setup(options: argparse.Namespace, default_level: Level = "error") -> S
     flags["log.format"] = options.log_format
     file = find_config_file(options.config)
     config = load(options.config, read_environment(), flags)
+    # Lines show neither threads nor processes, whose names take longer to find than the rest of a record.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     configure_logging(config.log.level or default_level, config.log.format, config.redact)
     return Setup(config, file.parent if file else Path.cwd())
 

@@ -105,6 +105,7 @@ class Run(Generic[OutputT]):
             self._ended = RunView(run_id=self.id)
             for entry in self._entries:
                 self._ended.apply(entry)
+            self._entries = []
         if self._ended is not None:
             return self._ended
         reader = await self._open_reader()

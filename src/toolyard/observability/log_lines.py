@@ -3,6 +3,7 @@
 The library only logs, to loggers below `toolyard`; `configure_logging` is for programs, such as `toolyard serve`.
 """
 
+import contextlib
 import json
 import logging
 import os
@@ -14,6 +15,7 @@ import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
+from queue import SimpleQueue
 from typing import Literal
 
 from toolyard.core.masking import MASK
@@ -194,17 +196,26 @@ class StderrHandler(logging.Handler):
         self._dropped = 0
         self._gathered: list[str] = []
         self._gathered_chars = 0
-        self._has_lines = threading.Event()
+        self._process = os.getpid()
+        self._is_forked = False
         self._thread: threading.Thread | None = None
+        self._is_awaited = False
+        """Whether the thread is about to write what is gathered."""
+        # Not an Event: a signal handler that logs would wait for the lock of one that the main thread holds.
+        self._wakes: SimpleQueue[bool] = SimpleQueue()
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
             text = f"{self._redactor.redact_text(self.format(record))}\n"
+            if os.getpid() != self._process:
+                # The parent writes its own lines. The child writes at once: it has no thread, and may end without exit.
+                self._process, self._is_forked, self._gathered = os.getpid(), True, []
             self._gathered.append(text)
             self._gathered_chars += len(text)
-            if record.levelno >= logging.WARNING or self._gathered_chars > MAX_GATHERED_CHARS:
+            if record.levelno >= logging.WARNING or self._gathered_chars > MAX_GATHERED_CHARS or self._is_forked:
                 self.flush()
-            elif not self._has_lines.is_set():
+            elif not self._is_awaited:
+                self._is_awaited = True
                 self._write_later()
         except Exception:
             self.handleError(record)
@@ -213,7 +224,7 @@ class StderrHandler(logging.Handler):
         """Write the gathered lines now. `logging` does so at exit."""
         self.acquire()
         try:
-            lines, self._gathered, self._gathered_chars = self._gathered, [], 0
+            lines, self._gathered, self._gathered_chars, self._is_awaited = self._gathered, [], 0, False
             if self._dropped and self._write(f"… {self._dropped} log lines were dropped: nobody read them in time\n"):
                 self._dropped = 0
             for text in _join_lines(lines):
@@ -222,21 +233,26 @@ class StderrHandler(logging.Handler):
         finally:
             self.release()
 
+    def close(self) -> None:
+        """Write what is gathered, and end the thread."""
+        self.flush()
+        self._wakes.put(False)
+        super().close()
+
     def _write_later(self) -> None:
-        if self._thread is None or not self._thread.is_alive():  # also in a process that was forked
+        if self._thread is None:
             self._thread = threading.Thread(target=self._write_gathered, name="log lines", daemon=True)
             try:
                 self._thread.start()
             except RuntimeError:  # the interpreter shuts down
                 self.flush()
-                return
-        self._has_lines.set()
+        self._wakes.put(True)
 
     def _write_gathered(self) -> None:
-        while self._has_lines.wait():
+        while self._wakes.get():
             time.sleep(GATHER_S)
-            self._has_lines.clear()
-            self.flush()
+            with contextlib.suppress(Exception):  # of a replaced stderr: the thread goes on with the next lines
+                self.flush()
 
     def _write(self, text: str) -> bool:
         """Return whether the text was written. A long text may be written in part."""
@@ -266,8 +282,6 @@ def _join_lines(lines: Iterable[str]) -> list[str]:
 
 def configure_logging(level: str = "info", format: LogFormat = "text", redact: RedactRules = NO_REDACTION) -> None:
     """Write log lines with correlation ids to standard error, in place of the root logger's handlers."""
-    # Lines show neither threads nor processes, whose names take longer to find than the rest of a record.
-    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = StderrHandler(Redactor(redact))
     handler.setFormatter(JsonFormatter() if format == "json" else LineFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -1,13 +1,12 @@
 """Log lines about runs, made from stored entries: one for each run, tool call and model failure; steps at DEBUG."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from toolyard.core.conversation.events import (
     CallEnded,
     CallJudged,
-    CallParked,
     CallStarted,
     Entry,
     HistoryCompacted,
@@ -21,7 +20,7 @@ from toolyard.core.conversation.events import (
 )
 from toolyard.core.conversation.history import find_open_calls
 from toolyard.core.items import Call, Result
-from toolyard.observability.log_lines import log_line, redact
+from toolyard.observability.log_lines import MAX_VALUE_CHARS, log_line, redact
 from toolyard.observability.telemetry import Handlers, on
 
 T = TypeVar("T")
@@ -33,6 +32,8 @@ MODELS = logging.getLogger("toolyard.models")
 MAX_OPEN_CALLS = 2048
 MAX_OPEN_RUNS = 2048
 """Runs and calls that wait may never end in this process, so the oldest are dropped beyond this number."""
+MAX_SMALL_VALUES = 16
+_SMALL_TYPES = frozenset({int, float, bool, type(None)})
 EXPECTED_ERRORS = frozenset({"cancelled", "denied_by_user"})
 """Error types of calls that a person ended on purpose."""
 
@@ -54,7 +55,6 @@ class RunLog:
             **on(TurnFailed, self._log_turn_failure),
             **on(CallJudged, self._log_verdict),
             **on(CallStarted, self._log_call_start),
-            **on(CallParked, self._shorten_parked),
             **on(CallEnded, self._log_call_end),
             **on(HistoryCompacted, self._log_compaction),
         }
@@ -107,8 +107,6 @@ class RunLog:
         )
 
     def _log_verdict(self, entry: Entry, event: CallJudged) -> None:
-        if event.verdict == "ask":
-            self._shorten_arguments(event.call_id)
         if not RUNS.isEnabledFor(logging.DEBUG):
             return
         fields = {"tool_name": self._tools.get(event.call_id, ""), "call_id": event.call_id}
@@ -123,14 +121,6 @@ class RunLog:
         if RUNS.isEnabledFor(logging.DEBUG):
             fields = {"tool_name": self._tools.get(event.call_id, ""), "call_id": event.call_id}
             _log(RUNS, logging.DEBUG, entry, "Tool start", **fields, attempt=event.attempt)
-
-    def _shorten_parked(self, _: Entry, event: CallParked) -> None:
-        self._shorten_arguments(event.call_id)
-
-    def _shorten_arguments(self, call_id: str) -> None:
-        """Bound the memory of a call that waits: it may have 8 MB of arguments. One that runs holds them anyway."""
-        if (arguments := self._arguments.get(call_id)) is not None:
-            self._arguments[call_id] = redact(arguments)
 
     def _log_call_end(self, entry: Entry, event: CallEnded) -> None:
         self._log_result(entry, event.result)
@@ -171,8 +161,18 @@ class RunLog:
     def _remember_calls(self, calls: Sequence[Call]) -> None:
         if calls and TOOLS.isEnabledFor(logging.WARNING):
             for call in calls:
-                _remember(self._arguments, call.id, call.arguments, MAX_OPEN_CALLS)
+                # Redacted here if they are not small: that bounds the memory of a call with 8 MB of arguments while it
+                # waits, or for good if it ends elsewhere.
+                arguments = call.arguments if _is_small(call.arguments) else redact(call.arguments)
+                _remember(self._arguments, call.id, arguments, MAX_OPEN_CALLS)
                 _remember(self._tools, call.id, call.tool, MAX_OPEN_CALLS)
+
+
+def _is_small(arguments: Mapping[str, object]) -> bool:
+    return len(arguments) <= MAX_SMALL_VALUES and all(
+        type(value) in _SMALL_TYPES or (type(value) is str and len(value) <= MAX_VALUE_CHARS)
+        for value in arguments.values()
+    )
 
 
 def _remember(table: dict[str, T], key: str, value: T, max_size: int) -> None:

@@ -4,6 +4,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
+from functools import wraps
 from typing import TypeVar, cast
 
 from toolyard.core.conversation.events import Durable, Entry
@@ -83,4 +84,8 @@ class Observers:
 
 
 def _ignore_event(observe: Observe) -> Handler:
-    return lambda entry, _: observe(entry)
+    @wraps(observe)  # a failure is logged under its name
+    def handle(entry: Entry, event: Durable) -> None:
+        observe(entry)
+
+    return handle

@@ -158,6 +158,8 @@ def catch_stop_signals() -> Generator[asyncio.Future[int]]:
 
     def stop(number: int, frame: FrameType | None) -> None:
         if stop_signal.done() and number == signal.SIGINT:
+            for handler in logging.getLogger().handlers:
+                handler.flush()
             os._exit(130)  # safe without clean-up: every effect is in the journal before it happens
         loop.call_soon_threadsafe(set_signal, number)
 

@@ -80,8 +80,9 @@ class Readers:
         ring += items
         # Let the ring grow to twice its size and drop half: moving the list once per item would cost too much.
         if len(ring) > 2 * RING_SIZE:
-            del ring[:RING_SIZE]
-            self.base += RING_SIZE
+            excess = len(ring) - RING_SIZE
+            del ring[:excess]
+            self.base += excess
         if self.waiting:
             self.wake()
 

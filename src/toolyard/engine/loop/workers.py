@@ -6,6 +6,7 @@ Each task ends by emitting an event; `plan` decides what follows. A call starts 
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import ParamSpec
 
 from msgspec.structs import replace
@@ -80,11 +81,11 @@ class Workers:
     ) -> None:
         """Do the work of a task. If it fails, break the journal: it emitted no event, and nothing would follow.
 
-        Not by callbacks of the task: each would cost a step of the event loop.
+        Not by a callback of the task, which would cost a step of the event loop.
         """
         try:
             await work(*args, **kwargs)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, GeneratorExit):
             raise
         except BaseException as error:
             if not self._journal.broken:
@@ -169,7 +170,8 @@ class Workers:
             started.append((replace(call, attempt=attempt), entry))
         self._journal.emit(*events)
         for call, entry in started:
-            self._calls[call.call.id] = self._start(self._run_call, call, entry)
+            task = self._calls[call.call.id] = self._start(self._run_call, call, entry)
+            task.add_done_callback(partial(self._close_cancelled, call))
 
     async def _run_call(self, call: CallState, entry: RegisteredTool) -> None:
         call_id = call.call.id
@@ -178,20 +180,19 @@ class Workers:
             # `stop` removes a call before it cancels the task: a call that is still listed was cancelled by its tool.
             is_stopped=lambda: self._closing or call_id not in self._calls,
         )
-        try:
-            event = await self._call_runner.run(call, entry, control)
-        except asyncio.CancelledError:
-            self._close_cancelled(call)
-            raise
+        event = await self._call_runner.run(call, entry, control)
         current = self._journal.state.calls.get(call_id)
         # A call can end here, in `_close_cancelled`, in `_abandon` or in `stop`. Whichever removes it from `_calls`
         # emits its end, so that every call gets exactly one result.
         if current is not None and current.phase == "running" and self._calls.pop(call_id, None):
             self._journal.emit(event)
 
-    def _close_cancelled(self, call: CallState) -> None:
-        """End a call whose task was cancelled from elsewhere, such as by a cancel scope that its tool left open."""
-        if not self._closing and self._calls.pop(call.call.id, None) and not self._journal.broken:
+    def _close_cancelled(self, call: CallState, task: Task) -> None:
+        """End a call whose task was cancelled from elsewhere, such as by a cancel scope that its tool left open.
+
+        A callback of the task, as it may be cancelled before its first step.
+        """
+        if task.cancelled() and not self._closing and self._calls.pop(call.call.id, None) and not self._journal.broken:
             self._journal.emit(
                 CallEnded(result=build_failed_result(call.call, "cancelled", SELF_CANCELLED, self._deps.clock.now()))
             )

@@ -23,7 +23,7 @@ class SseParser:
 
     def feed(self, packet: bytes) -> list[bytes]:
         """Return the data of every event that this packet completes. Raises EventTooLong."""
-        if not (self._line or self._data or self._after_cr) and (events := _split_whole_events(packet)):
+        if not (self._line or self._data_bytes or self._after_cr) and (events := _split_whole_events(packet)):
             return events
         # Most streams have no carriage returns: `split` is much faster than handling CR, LF and CRLF.
         lines = packet.split(b"\n") if not (self._after_cr or b"\r" in packet) else self._split_lines(packet)

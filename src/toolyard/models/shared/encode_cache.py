@@ -109,7 +109,9 @@ def get_encode_cache(request: ModelRequest, wire: str, encode: EncodeGroup) -> E
 
 
 _ALONE = frozenset({SystemText, UserMessage})
+"""Items that are a group by themselves."""
 _LAST_OF_GROUP = _ALONE | {Result}
+"""Items after which the model's next item begins a group."""
 
 
 def _is_complete(group: Sequence[Item]) -> bool:

@@ -97,10 +97,15 @@ class Outcome:
         return self._error
 
     def result(self) -> bool:
+        if self._error is not None:
+            raise self._error
         return bool(self._result)
 
     def add_done_callback(self, callback: "Callable[[Outcome], object]", /) -> None:
-        self._callbacks.append(callback)
+        if self._is_done:
+            callback(self)
+        else:
+            self._callbacks.append(callback)
 
     def set_result(self, result: object) -> None:
         self._result, self._is_done = result, True
@@ -115,7 +120,7 @@ class Outcome:
             try:
                 callback(self)
             except Exception as error:  # it must not keep the other jobs of its group from their outcomes
-                _log.error("what follows a commit failed", exc_info=error)
+                _log.error("a callback of a commit failed", exc_info=error)
 
 
 class SqliteWriter:
@@ -273,7 +278,7 @@ class SqliteWriter:
 
         Failures are rare, so the first attempt saves the cost of savepoints.
         """
-        error = self._transact(group, self._do)
+        error = self._transact(group, self._run_work)
         if error is not None and len(group) > 1:
             error = self._transact(group, self._attempt)
         if error is not None:
@@ -295,7 +300,7 @@ class SqliteWriter:
             return error
         return None
 
-    def _do(self, work: Work[object]) -> object:
+    def _run_work(self, work: Work[object]) -> object:
         return work(self._connection)
 
     def _attempt(self, work: Work[object]) -> object:
