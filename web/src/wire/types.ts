@@ -800,16 +800,16 @@ export interface RunAnswer {
 export interface RunDigest {
   run_id: string
   conversation: string
-  title: string
   correlation_id: string
   user: string
   status: "ended" | "queued" | "running" | "waiting"
   model: string
   queued_at: number
-  took_ms: number
   ending: "cancelled" | "done" | "failed" | "limit" | null
   detail: string
   usage: Usage
+  title: string
+  took_ms: number
   turns: Array<TurnDigest>
   calls: Array<CallDigest>
 }
@@ -831,8 +831,6 @@ export interface RunList {
 
 export interface RunQueued {
   type: "run.queued"
-  caller: Caller
-  input: Array<Item>
   app_tools?: Array<Tool>
   tool_choice?: string
   model?: string
@@ -845,6 +843,8 @@ export interface RunQueued {
   ends_on_expiry?: boolean
   leave_s?: number
   client_fields?: Record<string, unknown>
+  caller: Caller
+  input: Array<Item>
 }
 
 export interface RunStarted {
@@ -1082,14 +1082,14 @@ export interface Trace {
   correlation_id: string
   user: string
   status: "ended" | "queued" | "running" | "waiting"
-  queued_at: number
-  last_at: number
   model: string
+  queued_at: number
   ending: "cancelled" | "done" | "failed" | "limit" | null
   detail: string
+  usage: Usage
+  last_at: number
   started_at: number | null
   ended_at: number | null
-  usage: Usage
   turns: Array<TurnSpan>
   calls: Array<CallSpan>
   waits: Array<WaitSpan>
