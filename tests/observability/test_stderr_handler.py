@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager, redirect_stderr
+from types import FrameType
 
 import pytest
 
@@ -129,7 +130,11 @@ def test_the_last_lines_are_written_at_exit(end: str) -> None:
 
 def test_a_signal_handler_may_log() -> None:
     with open_handler() as (pipe, handler):
-        previous = signal.signal(signal.SIGUSR1, lambda *_: log(handler, logging.INFO, "signal"))
+
+        def log_signal(number: int, frame: FrameType | None) -> None:
+            log(handler, logging.INFO, "signal")
+
+        previous = signal.signal(signal.SIGUSR1, log_signal)
         try:
             for _ in range(200):
                 os.kill(os.getpid(), signal.SIGUSR1)
