@@ -83,6 +83,7 @@ async def test_restarts_fail_no_append_and_double_none(
         await asyncio.to_thread(server.restart)
     async with asyncio.timeout(60):
         await work
+    await wait_until(lambda: not stores[1].problem)  # its heartbeat notices that the database is back
     for name in names:
         assert await read_seqs(stores[1], name) == list(range(1, 201))
 
