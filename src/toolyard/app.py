@@ -41,7 +41,7 @@ from toolyard.engine.tools.web_search_plan import SearchPlanner
 from toolyard.hosting import AsgiApp
 from toolyard.models.resolver import ModelChoice, ModelResolver, ModelSettings
 from toolyard.observability.exporters import find_exporters
-from toolyard.observability.telemetry import Observer, on
+from toolyard.observability.telemetry import Observer, bind
 from toolyard.observability.wire_log import WireLog
 from toolyard.policies.ordered import OrderedPolicy
 from toolyard.stores.memory import MemoryStore
@@ -300,7 +300,7 @@ class App:
         deps = self._make_deps(policy)
         self._exporters = find_exporters(wiring.otlp_endpoint, wiring.service_name)
         exporters = (exporter.observe for exporter in self._exporters)
-        observers = (*wiring.observers, on(CallEnded, self._mcp.forget_call), *exporters)
+        observers = (*wiring.observers, bind(CallEnded, self._mcp.forget_call), *exporters)
         self.service = Service(deps, store, tasks, McpManagerProxy(self.servers), observers)
 
     def _make_deps(self, policy: Policy) -> Deps:

@@ -30,7 +30,7 @@ from toolyard.core.items import Result, Usage
 from toolyard.core.ports import Spawn
 from toolyard.core.store import FigureRow, Figures
 from toolyard.core.store.figures import STEPS_S, ModelCounts, StepCounts, add_time
-from toolyard.observability.telemetry import Handlers, on
+from toolyard.observability.telemetry import Handlers, bind
 
 FLUSH_S = 5.0
 DROP_EVERY_S = 3600.0
@@ -64,15 +64,15 @@ class FigureRecorder:
         self._lock = asyncio.Lock()
         self._next_drop_at = 0.0
         self.handlers: Handlers = {
-            **on(RunQueued, self._count_run),
-            **on(RunStarted, self._start_run),
-            **on(RunEnded, self._end_run),
-            **on(TurnStarted, self._start_turn),
-            **on(TurnEnded, self._end_turn),
-            **on(TurnFailed, self._fail_turn),
-            **on(HistoryCompacted, self._count_summary),
-            **on(CallStarted, self._start_call),
-            **on(CallEnded, self._end_call),
+            **bind(RunQueued, self._count_run),
+            **bind(RunStarted, self._start_run),
+            **bind(RunEnded, self._end_run),
+            **bind(TurnStarted, self._start_turn),
+            **bind(TurnEnded, self._end_turn),
+            **bind(TurnFailed, self._fail_turn),
+            **bind(HistoryCompacted, self._count_summary),
+            **bind(CallStarted, self._start_call),
+            **bind(CallEnded, self._end_call),
         }
 
     async def read(self, tenant: str, user: str, step_s: float, since: float) -> list[tuple[float, bytes]]:

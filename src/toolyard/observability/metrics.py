@@ -20,7 +20,7 @@ from toolyard.core.conversation.events import (
 )
 from toolyard.core.failed_results import UNKNOWN_TOOL, is_unknown_tool
 from toolyard.core.items import Result, Usage
-from toolyard.observability.telemetry import Handlers, on
+from toolyard.observability.telemetry import Handlers, bind
 
 CONTENT_TYPE = "text/plain; version=0.0.4"
 PROVIDER = "(provider)"
@@ -67,12 +67,12 @@ class Metrics:
         self._began: dict[str, float] = {}
         """The start time of the open turn, by run."""
         self.handlers: Handlers = {
-            **on(TurnStarted, self._start_turn),
-            **on(TurnEnded, self._end_turn),
-            **on(TurnFailed, self._fail_turn),
-            **on(HistoryCompacted, self._count_summary),
-            **on(CallEnded, self._end_call),
-            **on(RunEnded, self._end_run),
+            **bind(TurnStarted, self._start_turn),
+            **bind(TurnEnded, self._end_turn),
+            **bind(TurnFailed, self._fail_turn),
+            **bind(HistoryCompacted, self._count_summary),
+            **bind(CallEnded, self._end_call),
+            **bind(RunEnded, self._end_run),
         }
 
     def count_unauthenticated(self) -> None:

@@ -21,7 +21,7 @@ from toolyard.core.conversation.events import (
 from toolyard.core.conversation.history import find_open_calls
 from toolyard.core.items import Call, Result
 from toolyard.observability.log_lines import MAX_VALUE_CHARS, log_line, redact
-from toolyard.observability.telemetry import Handlers, on
+from toolyard.observability.telemetry import Handlers, bind
 
 T = TypeVar("T")
 
@@ -46,17 +46,17 @@ class RunLog:
         self._tools: dict[str, str] = {}
         self._models: dict[str, str] = {}
         self.handlers: Handlers = {
-            **on(RunQueued, self._remember_run),
-            **on(RunStarted, self._log_run_start),
-            **on(RunSuspended, self._log_suspension),
-            **on(RunEnded, self._log_run_end),
-            **on(TurnStarted, self._log_turn_start),
-            **on(TurnEnded, self._log_turn_end),
-            **on(TurnFailed, self._log_turn_failure),
-            **on(CallJudged, self._log_verdict),
-            **on(CallStarted, self._log_call_start),
-            **on(CallEnded, self._log_call_end),
-            **on(HistoryCompacted, self._log_compaction),
+            **bind(RunQueued, self._remember_run),
+            **bind(RunStarted, self._log_run_start),
+            **bind(RunSuspended, self._log_suspension),
+            **bind(RunEnded, self._log_run_end),
+            **bind(TurnStarted, self._log_turn_start),
+            **bind(TurnEnded, self._log_turn_end),
+            **bind(TurnFailed, self._log_turn_failure),
+            **bind(CallJudged, self._log_verdict),
+            **bind(CallStarted, self._log_call_start),
+            **bind(CallEnded, self._log_call_end),
+            **bind(HistoryCompacted, self._log_compaction),
         }
 
     def _remember_run(self, _: Entry, event: RunQueued) -> None:

@@ -47,8 +47,8 @@ def mask_secrets(value: object, depth: int = 0) -> object:
     return value
 
 
-def on(kind: type[EventT], handler: Callable[[Entry, EventT], None]) -> Handlers:
-    """Return the handler of one type of event, to be joined with those of other types."""
+def bind(kind: type[EventT], handler: Callable[[Entry, EventT], None]) -> Handlers:
+    """Bind a handler to the type of event that it takes. The results for several types are joined to one mapping."""
     return {kind: cast(Handler, handler)}
 
 
@@ -60,7 +60,7 @@ class Observers:
 
     def __init__(self, *observers: Observer) -> None:
         """A plain function observes all events."""
-        self._observers = [_ignore_event(one) if callable(one) else one for one in observers]
+        self._observers = [_ignore_event(observer) if callable(observer) else observer for observer in observers]
         self._by_type: dict[type[Durable], list[Handler]] = {}
         """The handlers of an event's type, found once for each type."""
         self._failed: list[Handler] = []
@@ -78,7 +78,7 @@ class Observers:
                         log.exception("an observer failed and may miss more; this is said once: %r", handle)
 
     def _find_handlers(self, kind: type[Durable]) -> list[Handler]:
-        found = (one if callable(one) else one.get(kind) for one in self._observers)
+        found = (observer if callable(observer) else observer.get(kind) for observer in self._observers)
         self._by_type[kind] = handlers = [handler for handler in found if handler is not None]
         return handlers
 

@@ -30,7 +30,7 @@ from toolyard.engine.log.memory_estimate import StateSize
 from toolyard.engine.log.readers import Readers
 from toolyard.engine.log.relay import Relay
 
-Observe = Callable[[Sequence[Entry]], None]
+ObserveEntries = Callable[[Sequence[Entry]], None]
 TIMER_TOLERANCE_S = 0.001
 """Two deadlines this close are the same: `plan` computes a deadline from the current time, so that it varies by
 rounding."""
@@ -52,7 +52,7 @@ class Journal:
         log: Log,
         clock: Clock,
         spawn: Spawn,
-        observe: Observe,
+        observe: ObserveEntries,
         relay: Relay | None = None,
         on_settled_release: "Callable[[Journal], None] | None" = None,
         memo: dict[str, object] | None = None,
@@ -220,11 +220,6 @@ class Journal:
         """Return whether an append is under way or a reader is attached."""
         return self._flushing or self.readers.attached > 0
 
-    @property
-    def is_stored(self) -> bool:
-        """Return whether everything emitted so far is stored."""
-        return self._seq == self.readers.stored
-
     def measure(self) -> StateSize:
         """Return the size of the state. Only items that came since the last time are counted."""
         self._size = self._size.update(self.state)
@@ -332,9 +327,8 @@ class Journal:
 
     def _publish(self, batch: Sequence[Entry]) -> None:
         """Publish stored entries, each followed by the fleeting events that were held back for it."""
-        if not self._held:
-            if batch:
-                self.readers.publish_entries(batch)
+        if batch and not self._held:
+            self.readers.publish_entries(batch)
         else:
             for entry in batch:
                 self.readers.publish_entries((entry,))

@@ -15,7 +15,7 @@ from toolyard.core.conversation.plan import Rest, plan
 from toolyard.core.errors import Fenced, NotFound, StoreDown, ToolyardError, Unavailable
 from toolyard.core.store import MAX_DEATHS, Claim, OwnedElsewhere, Store
 from toolyard.engine.dependencies import Deps
-from toolyard.engine.log.journal import Journal, Observe
+from toolyard.engine.log.journal import Journal, ObserveEntries
 from toolyard.engine.log.relay import Relay
 from toolyard.engine.log.replica_messages import DeletionNotice, encode_message
 from toolyard.engine.log.views import Views
@@ -41,7 +41,7 @@ _log = logging.getLogger("toolyard.owner")
 class Driver:
     """Claims, drives, wakes and evicts conversations: one journal and at most one driver task for each."""
 
-    def __init__(self, deps: Deps, store: Store, tasks: asyncio.TaskGroup, observe: Observe) -> None:
+    def __init__(self, deps: Deps, store: Store, tasks: asyncio.TaskGroup, observe: ObserveEntries) -> None:
         self._deps = deps
         self._store = store
         self._tasks = tasks
@@ -338,7 +338,7 @@ class Driver:
             self._drop(journal.conversation)
         else:
             self._update_size(journal)
-            if journal.is_stored:
+            if journal.is_committed:
                 self.views.save_snapshot_if_due(journal.conversation, journal.state, journal.readers.stored)
         if journal.broken:
             self.on_broken(journal.conversation)
