@@ -52,6 +52,7 @@ from toolyard.surfaces.shared.run_answer import ANSWER_GRACE_S
 from toolyard.surfaces.shared.run_beginning import wait_for_beginning
 from toolyard.surfaces.shared.run_notices import NOTICE_FIELD, build_notices
 from toolyard.surfaces.shared.waiting_sentences import remove_sentences, replace_sentences
+from toolyard.surfaces.surface import Backend
 
 INSTRUCTIONS = "instructions"
 """The name under which the model reads the instructions of a request."""
@@ -112,10 +113,10 @@ class DelayedRun(Struct, frozen=True, kw_only=True):
 class RunStarter:
     """Starts runs for requests, each once however often it is sent."""
 
-    def __init__(self, service: Service, approval_hold_s: float = 0.0, leave_s: float = 0.0) -> None:
-        self._service = service
-        self._leave_s = leave_s
-        self.approval_hold_s = approval_hold_s
+    def __init__(self, backend: Backend) -> None:
+        self._service = backend.service
+        self._leave_s = backend.leave_s
+        self.approval_hold_s = backend.approval_hold_s
         self._locks = NamedLocks()
 
     async def start(self, http_request: HttpRequest, request: ParsedRequest) -> AdmittedRun:

@@ -7,7 +7,6 @@ from litestar import Response
 from litestar.response import Stream
 
 from toolyard.core.items import Item
-from toolyard.engine.service import Service
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.http.event_stream import detach_on_disconnect
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
@@ -42,6 +41,7 @@ from toolyard.surfaces.openai.run_starter import (
 )
 from toolyard.surfaces.shared.history import ItemBuilder, read_history
 from toolyard.surfaces.shared.run_notices import build_notices
+from toolyard.surfaces.surface import Backend
 
 A = TypeVar("A")
 
@@ -49,9 +49,9 @@ A = TypeVar("A")
 class Completions:
     """Answers requests for chat completions."""
 
-    def __init__(self, service: Service, starter: RunStarter) -> None:
-        self._service = service
-        self._starter = starter
+    def __init__(self, backend: Backend) -> None:
+        self._service = backend.service
+        self._starter = backend.share(RunStarter)
 
     async def create(self, request: HttpRequest, data: CompletionBody) -> Response[Completion] | Stream:
         service, starter, context = self._service, self._starter, get_request_context(request.scope)

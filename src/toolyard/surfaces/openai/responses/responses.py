@@ -23,7 +23,6 @@ from toolyard.core.errors import NotFound, Refused
 from toolyard.core.items import Item, Problem, Result, TextPart, UserMessage
 from toolyard.core.settings.options import DEFAULT_OPTIONS
 from toolyard.engine.loop.history_summary import MAX_SUMMARY_CHARS, SUMMARY_PROMPT
-from toolyard.engine.service import Service
 from toolyard.surfaces.http.errors import ModelFailed, invalid_field
 from toolyard.surfaces.http.model_failures import MODEL_ERROR
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
@@ -94,6 +93,7 @@ from toolyard.surfaces.openai.run_starter import (
 from toolyard.surfaces.shared.followed_run import follow_run
 from toolyard.surfaces.shared.history import read_history
 from toolyard.surfaces.shared.run_notices import RunNotices
+from toolyard.surfaces.surface import Backend
 from toolyard.tool_index.find_tools_result import estimate_tool_bytes
 
 BYTES_PER_TOKEN = 4
@@ -112,9 +112,9 @@ class StoredRun(Struct, frozen=True, kw_only=True):
 class Responses:
     """Creates and finds responses, which are runs."""
 
-    def __init__(self, service: Service, starter: RunStarter) -> None:
-        self._service = service
-        self._starter = starter
+    def __init__(self, backend: Backend) -> None:
+        self._service = backend.service
+        self._starter = backend.share(RunStarter)
 
     async def create(self, request: HttpRequest, data: ResponseBody) -> Response[ResponseObject] | Stream:
         context, base = get_request_context(request.scope), str(request.base_url)
