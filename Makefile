@@ -1,5 +1,8 @@
 # Every target does its own set-up: it needs Python 3.11 or newer, make and a package registry, nothing else.
 
+# Where bytecode is not kept, each of the processes that the tests start compiles its modules anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin

@@ -213,13 +213,15 @@ async def measure_first_tokens(order: Order) -> dict[str, list[float]]:
 
 
 async def converse(order: Order) -> dict[str, object]:
-    """Run a conversation, and return its id and the number of its entries."""
+    """Run a conversation of some runs, one unless `runs` says more, and return its id and the number of its entries."""
     connection = await order.connect()
-    body = await connection.ask(order.build_request())
-    order.check(body)
+    for number in range(order.get("runs", 1)):
+        body = await connection.ask(order.build_request(number))
+        order.check(body)
+        [conversation] = set(re.findall(rb'"conversation_id":"(\w+)"', body))
+        order["more"] = {"conversation_id": conversation.decode()}
     connection.close()
     last = re.findall(rb"id: (\d+)\n", body)[-1]
-    [conversation] = set(re.findall(rb'"conversation_id":"(\w+)"', body))
     return {"conversation": conversation.decode(), "entries": int(last)}
 
 
