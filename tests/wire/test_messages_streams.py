@@ -160,6 +160,7 @@ async def read_by_sdk(body: bytes) -> tuple[str, str, list[tuple[str, object]], 
         input_tokens=sdk_usage.input_tokens + cache_reads + cache_writes,
         output_tokens=sdk_usage.output_tokens,
         cached_tokens=cache_reads,
+        cache_writes_5m=cache_writes,
     )
     blocks = message.content
     return (
@@ -173,7 +174,7 @@ async def read_by_sdk(body: bytes) -> tuple[str, str, list[tuple[str, object]], 
 def test_usage_counts_what_was_read_from_the_cache_and_written_to_it() -> None:
     first = encode_start(input_tokens=3, cache_read_input_tokens=100, cache_creation_input_tokens=20)
     turn = turn_of(first + encode_text(0, "a") + encode_end(output_tokens=7))
-    assert turn.usage == Usage(input_tokens=123, output_tokens=7, cached_tokens=100)
+    assert turn.usage == Usage(input_tokens=123, output_tokens=7, cached_tokens=100, cache_writes_5m=20)
     assert turn.model == "strict-1"
     again = turn_of(first + encode_text(0, "a") + encode_end(output_tokens=7, input_tokens=5))
     assert again.usage.input_tokens == 125

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 from openai import AsyncOpenAI
 from openai.types.responses import (
     ResponseCompletedEvent,
@@ -39,7 +40,8 @@ from wire.strict_responses import PATH
 async def test_the_official_sdk_reads_the_same_text_calls_and_usage(stream: Stream) -> None:
     text, calls, usage = await read_by_sdk(stream)
     turn = expect_ended(from_wire([stream.body], request()))
-    assert (text, calls, usage) == (stream.text, list(stream.calls), turn.usage)
+    tokens = replace(turn.usage, tool_uses={})  # the SDK does not count searches
+    assert (text, calls, usage) == (stream.text, list(stream.calls), tokens)
     assert usage == Usage(input_tokens=10, output_tokens=5, cached_tokens=4, reasoning_tokens=1)
 
 

@@ -175,13 +175,21 @@ Item = SystemText | UserMessage | ModelText | Reasoning | Call | Result
 
 
 class Usage(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """Tokens of a turn or a run, as the provider counted them."""
+    """Tokens of a turn or a run, and uses of the provider's own tools, as the provider counted them."""
 
     input_tokens: int = 0
+    """All of the input, including what was read from or written to the provider's cache."""
     output_tokens: int = 0
     cached_tokens: int = 0
+    """Those of the input tokens that were read from the provider's cache."""
+    cache_writes_5m: int = 0
+    """Those of the input tokens that were written to the cache for five minutes, or for the provider's usual time."""
+    cache_writes_1h: int = 0
+    """Those of the input tokens that were written to the cache for an hour."""
     reasoning_tokens: int = 0
     """Those of the output tokens that are the model's reasoning, where the provider tells."""
+    tool_uses: dict[str, int] = {}
+    """How often the provider ran each of its own tools, as far as it charges for them by use."""
 
     @property
     def total(self) -> int:
@@ -192,8 +200,15 @@ class Usage(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             cached_tokens=self.cached_tokens + other.cached_tokens,
+            cache_writes_5m=self.cache_writes_5m + other.cache_writes_5m,
+            cache_writes_1h=self.cache_writes_1h + other.cache_writes_1h,
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+            tool_uses=_add_uses(self.tool_uses, other.tool_uses) if other.tool_uses else self.tool_uses,
         )
+
+
+def _add_uses(uses: dict[str, int], others: dict[str, int]) -> dict[str, int]:
+    return {name: uses.get(name, 0) + others.get(name, 0) for name in {**uses, **others}}
 
 
 MAX_ID_CHARS = 64

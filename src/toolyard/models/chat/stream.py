@@ -214,9 +214,11 @@ def _build_usage(counts: ChatUsage | None) -> Usage:
         return Usage()
     details, written = counts.prompt_tokens_details, counts.completion_tokens_details
     cached = (details.cached_tokens if details else None) or counts.prompt_cache_hit_tokens
+    written_to_cache = (details.cache_write_tokens or details.cache_creation_input_tokens) if details else None
     return Usage(
         input_tokens=int(counts.prompt_tokens or 0),
         output_tokens=int(counts.completion_tokens or 0),
         cached_tokens=int(cached or 0),
+        cache_writes_5m=int(written_to_cache or 0),
         reasoning_tokens=int((written.reasoning_tokens if written else None) or 0),
     )

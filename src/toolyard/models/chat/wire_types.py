@@ -39,6 +39,10 @@ class ChatChoice(Struct, gc=False):
 
 class PromptDetails(Struct, gc=False):
     cached_tokens: float | None = None
+    cache_write_tokens: float | None = None
+    """OpenRouter's name for tokens that were written to a cache."""
+    cache_creation_input_tokens: float | None = None
+    """DashScope's name for them."""
 
 
 class CompletionDetails(Struct, gc=False):

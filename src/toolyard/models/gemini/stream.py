@@ -1,5 +1,7 @@
 """Reads the chunks of one generateContent reply into the events of one turn. Pure."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from msgspec import Raw, ValidationError
@@ -36,9 +38,11 @@ from toolyard.models.http.problems import (
 )
 from toolyard.models.http.reader import DECODE_ERRORS, decode_payload
 from toolyard.models.shared.arguments import Arguments, read_arguments
+from toolyard.models.shared.hosted_tools import count_hosted_calls
 from toolyard.models.shared.json_values import encode_json
 from toolyard.models.shared.tool_names import GEMINI_ALPHABET, from_provider_name
 
+_CHARGED_BY_QUERY = re.compile(r"gemini-(?:[3-9]|\d\d)")
 _REFUSED = {
     "SAFETY",
     "RECITATION",
@@ -241,7 +245,19 @@ class GeminiReply:
             self._calls.append(_ToolRequest(clock.new_id("call"), "", "", Arguments({}, why[:300]), ""))
         calls = [self._build_call(request, at) for request in self._calls]
         finish = "calls" if calls else self._map_finish()
-        return TurnEnded(items=(*items, *calls), finish=finish, usage=_build_usage(self._counts), model=self.model)
+        usage = _build_usage(self._counts, self._count_uses(items))
+        return TurnEnded(items=(*items, *calls), finish=finish, usage=usage, model=self.model)
+
+    def _count_uses(self, items: Sequence[Item]) -> dict[str, int]:
+        """Return the uses of Google's tools that it charges for: searches.
+
+        A request that searches is charged once up to Gemini 2.5, and each of its queries from Gemini 3 on.
+        """
+        searches = count_hosted_calls(items).get("web_search", 0)
+        if searches and _CHARGED_BY_QUERY.search(self.model):
+            queries = len(self._grounding.web_search_queries or ()) if self._grounding else 0
+            return {"web_search": max(searches, queries)}
+        return {"web_search": 1} if searches else {}
 
     def _build_items(self, clock: Clock, at: float) -> list[Item]:
         items: list[Item] = []
@@ -298,16 +314,17 @@ def _find_matching_run(part: GeminiPart, unanswered: list[_HostedRun]) -> _Hoste
     return unanswered[-1]
 
 
-def _build_usage(encoded: Raw) -> Usage:
+def _build_usage(encoded: Raw, tool_uses: dict[str, int]) -> Usage:
     try:
         counts = decode_usage(encoded) if encoded else None
     except ValidationError:
         counts = None
     if counts is None:
-        return Usage()
+        return Usage(tool_uses=tool_uses)
     return Usage(
         input_tokens=int((counts.prompt_token_count or 0) + (counts.tool_use_prompt_token_count or 0)),
         output_tokens=int((counts.candidates_token_count or 0) + (counts.thoughts_token_count or 0)),
         cached_tokens=int(counts.cached_content_token_count or 0),
         reasoning_tokens=int(counts.thoughts_token_count or 0),
+        tool_uses=tool_uses,
     )

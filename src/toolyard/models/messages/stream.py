@@ -225,6 +225,14 @@ def _build_error(error: object, request_id: str | None = None) -> WireFailure:
 
 def _build_usage(counts: MessagesUsage) -> Usage:
     """Return the usage. Anthropic counts input that it read from or wrote to its cache apart from the other input."""
-    cached = counts.cache_read_input_tokens or 0
-    input_tokens = (counts.input_tokens or 0) + (counts.cache_creation_input_tokens or 0) + cached
-    return Usage(input_tokens=input_tokens, output_tokens=counts.output_tokens or 0, cached_tokens=cached)
+    cached, written = counts.cache_read_input_tokens or 0, counts.cache_creation_input_tokens or 0
+    for_an_hour = (counts.cache_creation.ephemeral_1h_input_tokens if counts.cache_creation else None) or 0
+    searches = (counts.server_tool_use.web_search_requests if counts.server_tool_use else None) or 0
+    return Usage(
+        input_tokens=(counts.input_tokens or 0) + written + cached,
+        output_tokens=counts.output_tokens or 0,
+        cached_tokens=cached,
+        cache_writes_5m=max(0, written - for_an_hour),
+        cache_writes_1h=for_an_hour,
+        tool_uses={"web_search": searches} if searches else {},
+    )

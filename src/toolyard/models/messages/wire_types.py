@@ -35,11 +35,26 @@ class MessagesBlock(Struct, gc=False):
     content: object = None
 
 
+class CacheWrites(Struct, gc=False):
+    """The tokens that were written to the cache, by how long they stay."""
+
+    ephemeral_5m_input_tokens: int | None = None
+    ephemeral_1h_input_tokens: int | None = None
+
+
+class ServerToolUses(Struct, gc=False):
+    """The uses of Anthropic's own tools that are charged by use."""
+
+    web_search_requests: int | None = None
+
+
 class MessagesUsage(Struct, gc=False):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
     cache_read_input_tokens: int | None = None
+    cache_creation: CacheWrites | None = None
+    server_tool_use: ServerToolUses | None = None
 
 
 class MessageStart(Struct, gc=False):

@@ -3,7 +3,7 @@
 A call counts once the provider has marked it as complete; a call that the reply was cut off in never runs.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -40,6 +40,7 @@ from toolyard.models.responses.wire_types import (
 )
 from toolyard.models.schema_dialects import remove_forced_nulls
 from toolyard.models.shared.arguments import Arguments, CallInProgress
+from toolyard.models.shared.hosted_tools import count_hosted_calls
 from toolyard.models.shared.tool_names import from_provider_name
 
 _CUT_SHORT: dict[str, Finish] = {"max_output_tokens": "length", "content_filter": "refused"}
@@ -223,9 +224,8 @@ class ResponsesReply:
             items += self._build_items(index, self._items.get(index), clock, at)
         calls = [self._build_call(index, call, at) for index, call in sorted(self._calls.items())]
         finish = "calls" if calls else self._map_finish(response)
-        return TurnEnded(
-            items=(*items, *calls), finish=finish, usage=_build_usage(response.usage), model=response.model or ""
-        )
+        usage = _build_usage(response.usage, _count_charged_calls(items))
+        return TurnEnded(items=(*items, *calls), finish=finish, usage=usage, model=response.model or "")
 
     def _build_items(self, index: int, item: OutputItem | None, clock: Clock, at: float) -> list[Item]:
         kind = item.type if item else "message" if index in self._texts else "reasoning"
@@ -310,13 +310,22 @@ def _build_error(error: object, **more_details: object) -> WireFailure:
     )
 
 
-def _build_usage(counts: ResponsesUsage | None) -> Usage:
+def _count_charged_calls(items: Iterable[Item]) -> dict[str, int]:
+    """Return the uses of OpenAI's tools. Opening a page that a search has found is not charged as another search."""
+    opened = ("open_page", "find_in_page", "find")
+    return count_hosted_calls(
+        item for item in items if not (isinstance(item, Call) and item.arguments.get("type") in opened)
+    )
+
+
+def _build_usage(counts: ResponsesUsage | None, tool_uses: dict[str, int]) -> Usage:
     if counts is None:
-        return Usage()
+        return Usage(tool_uses=tool_uses)
     details, written = counts.input_tokens_details, counts.output_tokens_details
     return Usage(
         input_tokens=int(counts.input_tokens or 0),
         output_tokens=int(counts.output_tokens or 0),
         cached_tokens=int((details.cached_tokens if details else None) or 0),
         reasoning_tokens=int((written.reasoning_tokens if written else None) or 0),
+        tool_uses=tool_uses,
     )

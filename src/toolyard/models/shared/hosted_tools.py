@@ -4,8 +4,10 @@
 """
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 
-from toolyard.core.items import Call, Citation, Outcome, Problem, Result, Seal, result_id
+from toolyard.core.items import Call, Citation, Item, Outcome, Problem, Result, Seal, result_id
 from toolyard.core.tools.web_search_rule import NativeTools
 from toolyard.core.utf8 import find_char_boundary
 
@@ -49,6 +51,11 @@ def find_native_tools(wire: str, model: str) -> NativeTools:
 def supports_functions_with_native(model: str) -> bool:
     """Return whether Google's own tools may be offered together with functions: earlier models refuse that."""
     return bool(_MIXES_FUNCTIONS.search(model))
+
+
+def count_hosted_calls(items: Iterable[Item]) -> dict[str, int]:
+    """Return how often the provider ran each of its own tools, by the calls of a turn."""
+    return dict(Counter(item.tool for item in items if isinstance(item, Call) and item.ran_at))
 
 
 def build_hosted_result(
