@@ -49,6 +49,7 @@ MAY_IMPORT_INSIDE = {
     "client/app_client.py",
     "client/mcp_servers.py",
     "engine/output_types.py",
+    "models/price_list.py",
     "models/resolver.py",
     "observability/exporters.py",
     "server/wiring.py",

@@ -16,9 +16,10 @@ from toolyard.core.conversation.events import CallEnded
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.errors import Misconfigured, install_command
 from toolyard.core.ports import Model, Policy, Rule
+from toolyard.core.settings.budgets import NO_BUDGETS, RESERVE_OUTPUT_TOKENS, Budgets
 from toolyard.core.settings.divisions import NO_DIVISIONS, Divisions
 from toolyard.core.settings.limits import Budget, Limits, SessionLimits, SocketLimits
-from toolyard.core.settings.model_cards import Price
+from toolyard.core.settings.prices import Price
 from toolyard.core.settings.texts import NO_TEXTS, CustomTexts
 from toolyard.core.settings.trusted_proxies import TrustedProxies
 from toolyard.core.store import Key, Store
@@ -34,11 +35,13 @@ from toolyard.engine.access.sessions import Sessions
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.replicas.record_watcher import RecordWatcher
 from toolyard.engine.service import Service
+from toolyard.engine.spending import Spending
 from toolyard.engine.tools.large_results import ResultEncoder
 from toolyard.engine.tools.offers import Offers
 from toolyard.engine.tools.registry import Registry
 from toolyard.engine.tools.web_search_plan import SearchPlanner
 from toolyard.hosting import AsgiApp
+from toolyard.models.price_list import PriceList
 from toolyard.models.resolver import ModelChoice, ModelResolver, ModelSettings
 from toolyard.observability.exporters import find_exporters
 from toolyard.observability.telemetry import Observer, bind
@@ -192,7 +195,13 @@ class Wiring:
     windows: Mapping[str, int] = field(default_factory=dict[str, int])
     """Context windows in tokens, by model name, where they differ from the built-in table."""
     prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
-    """Prices by model name: shown, never enforced."""
+    """Prices by model name."""
+    published_prices: bool = False
+    """Whether models without a price among these have the published one, which is loaded with the first such model."""
+    budgets: Budgets = field(default_factory=lambda: NO_BUDGETS)
+    """What runs may cost, by name."""
+    reserve_output_tokens: int = RESERVE_OUTPUT_TOKENS
+    """The limit of an answer under a budget, where neither its request nor its model has one."""
     divisions: Divisions = field(default_factory=lambda: NO_DIVISIONS)
     otlp_endpoint: str = ""
     """Where spans are sent; empty means that the OTEL_ variables decide."""
@@ -314,6 +323,14 @@ class App:
             result_encoder=ResultEncoder(store, self.clock, redactor),
             redactor=redactor,
             models=models,
+            spending=Spending(
+                PriceList(wiring.prices, published=wiring.published_prices),
+                self.clock,
+                store,
+                wiring.budgets,
+                model_options=wiring.model_settings.options,
+                reserve_output_tokens=wiring.reserve_output_tokens,
+            ),
             clock=self.clock,
             limits=wiring.limits,
             default_model=models.default,

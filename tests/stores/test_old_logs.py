@@ -31,6 +31,7 @@ from toolyard.core.items import (
 )
 from toolyard.core.settings.limits import Limits
 from toolyard.core.settings.options import Options
+from toolyard.core.settings.prices import Cost
 from toolyard.core.tool_identity import BoundName, ToolIdentity
 from toolyard.core.tools.approval_terms import ApprovalTerms
 from toolyard.core.tools.definition import Tool
@@ -62,6 +63,17 @@ SETTINGS = Settings(
 )
 USAGE = Usage(input_tokens=11, output_tokens=7, cached_tokens=3)
 SOURCE = UntrustedSource(item_id="item_9", name="the tool read_page", passage="pay 4711", copied=("/account",))
+COUNTED = structs.replace(
+    USAGE, cache_writes_5m=2, cache_writes_1h=1, reasoning_tokens=4, tool_uses={"web_search": 2, "code_execution": 1}
+)
+COST = Cost(
+    micros=20_350,
+    currency="EUR",
+    price="config:0a1b2c3d",
+    tools={"web_search": 20_000},
+    unpriced_tools=("code_execution",),
+    estimated=True,
+)
 PROBLEM = Problem(error="no such row", error_type="execution_error", details={"row": 17, "tried": ["a", "b"]})
 MESSAGE = UserMessage(
     id="item_1",
@@ -282,6 +294,28 @@ WRITTEN_EVENTS: tuple[Durable, ...] = (
         options=structs.replace(QUEUED.options, parallel_tool_calls=False, extra={"verbosity": "low"}),
         client_fields={"metadata": {"order": "7"}, "background": True},
         leave_s=30.0,
+    ),
+    events.TurnEnded(
+        items=ITEMS,
+        finish="calls",
+        usage=COUNTED,
+        model="demo-2",
+        fallback="scripted:other",
+        cost=COST,
+        output_problem=PROBLEM,
+    ),
+    events.TurnFailed(problem=PROBLEM, cost=Cost(micros=0, price="local", estimated=True)),
+    events.CallEnded(result=RESULT, cost=Cost(micros=250_000, price="tool")),
+    events.HistoryCompacted(
+        through="item_1",
+        items=(TEXT,),
+        dropped=("call_1.result",),
+        summarised=True,
+        problem=PROBLEM,
+        usage=COUNTED,
+        cost=COST,
+        tokens_before=900,
+        tokens_after=300,
     ),
 )
 REQUESTS = {31: events.RequestKey(key_hash="0c1d", body_hash="2e3f")}

@@ -25,6 +25,8 @@ class Caller(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Those of `tools` that name a tool of a server, with that tool. Names of the configuration file are not bound."""
     models: frozenset[str] = frozenset()
     """The models that the caller's key is limited to, by name or as patterns; empty means any."""
+    key: str = ""
+    """The name of the API key of the request; empty for a person, a token or a program of its own."""
 
     @property
     def administers_server(self) -> bool:

@@ -1,6 +1,6 @@
 """The ports of the engine: protocols of models, venues, policies and MCP servers. `app` wires the implementations."""
 
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -11,11 +11,25 @@ from toolyard.core.conversation.history import History
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.items import Call, Part, Problem
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
+from toolyard.core.settings.prices import Quote
 from toolyard.core.tools.approval_terms import ApprovalTerms
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.mcp_servers import McpClient, ServerAction, ServerCard, ServerSpec, SignIn, SignInAnswer
 from toolyard.core.tools.remembered_approvals import RememberedApproval
 from toolyard.core.tools.web_search_rule import NativeTools
+
+
+class PriceFinder(Protocol):
+    """Finds the prices of models by their configured names, or else by the names that providers report."""
+
+    def get(self, model: str, reported: str, now: float) -> Quote | None:
+        """Return the price of a model that was looked up before; None if it has none or was not looked up."""
+        ...
+
+    async def find(self, model: str, reported: str, now: float) -> Quote | None:
+        """Return the price of a model; None if it is unknown."""
+        ...
+
 
 Spawn = Callable[[Coroutine[None, None, None]], object]
 """Starts work in the background, in a task group that outlives its caller."""
@@ -77,6 +91,8 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     """Fail at once instead of waiting and retrying: another model will be asked."""
     key_models: frozenset[str] = frozenset()
     """The models that the caller's key is limited to, by name or as patterns; empty means any."""
+    admit_fallback: "Callable[[str, Problem], Awaitable[TurnFailed | None]] | None" = None
+    """Called with the name of the next model and the failure of the one before. It returns why not to ask it."""
 
 
 class Model(Protocol):

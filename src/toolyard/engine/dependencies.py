@@ -9,11 +9,13 @@ from toolyard.core.conversation.settings import Settings
 from toolyard.core.ports import Clock, Failure, Model, Policy, Value
 from toolyard.core.settings.divisions import DEFAULT_DIVISION, NO_DIVISIONS, Division, Divisions, find_division
 from toolyard.core.settings.limits import Limits
-from toolyard.core.settings.model_cards import ModelCard, Price
+from toolyard.core.settings.model_cards import ModelCard
+from toolyard.core.settings.prices import Price
 from toolyard.core.settings.texts import NO_TEXTS, CustomTexts
 from toolyard.core.tool_identity import FindIdentity
 from toolyard.core.tools.redaction import NO_REDACTOR, Redactor
 from toolyard.engine.access.policy_check import PolicyCheck
+from toolyard.engine.spending import Spending
 from toolyard.engine.tools.large_results import ResultEncoder
 from toolyard.engine.tools.offers import Offers
 from toolyard.engine.tools.registry import Registry
@@ -34,6 +36,8 @@ class Deps:
     policy_check: PolicyCheck
     result_encoder: ResultEncoder
     models: Callable[[str], Model]
+    spending: Spending
+    """Prices requests to models, and reserves what they may cost."""
     clock: Clock
     limits: Limits
     default_model: str
@@ -56,6 +60,7 @@ class Deps:
     """The language of the server's own messages to users; empty means the caller's."""
     texts: CustomTexts = field(default_factory=lambda: NO_TEXTS)
     prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
+    """The configured prices of models, by name."""
     redactor: Redactor = field(default_factory=lambda: NO_REDACTOR)
     """Replaces secrets in results, and in what running tools report."""
     wire_log: WireLog | None = None

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from toolyard.core.caller import is_admitted
 from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
+from toolyard.core.items import Problem
 from toolyard.core.model_failures import RETRYABLE_ERROR_TYPES
 from toolyard.core.ports import Model, ModelRequest, NativeToolsModel, SelectiveModel
 from toolyard.core.settings.options import Options, merge_options
@@ -56,7 +57,11 @@ class FallbackModel:
         # A run names the first model, and its key was checked for that name when the run was started.
         first, *others = self._names
         *earlier, last = (first, *(name for name in others if is_admitted(name, request.key_models)))
+        failure: Problem | None = None
         for name in earlier:
+            if failure is not None and (refusal := await _admit(request, name, failure)) is not None:
+                yield refusal
+                return
             started = False
             async with aclosing(self._get_model(name).stream(replace(request, model=name, fail_fast=True))) as events:
                 async for event in events:
@@ -66,14 +71,18 @@ class FallbackModel:
                         and event.problem.error_type in FALLBACK_ERROR_TYPES
                     ):
                         _log.warning("model %s is not available, asking the next one: %s", name, event.problem.error)
+                        failure = event.problem
                         break
                     started = True
-                    yield event
+                    yield event if name == first else _name_fallback(event, name)
                 else:
                     return
+        if failure is not None and (refusal := await _admit(request, last, failure)) is not None:
+            yield refusal
+            return
         async with aclosing(self._get_model(last).stream(replace(request, model=last))) as events:
             async for event in events:
-                yield event
+                yield event if last == first else _name_fallback(event, last)
 
     def list_ignored(self, options: Options) -> Sequence[str]:
         """Return what the first model leaves out: the others answer only if it cannot."""
@@ -82,3 +91,12 @@ class FallbackModel:
 
     async def close(self) -> None:
         pass
+
+
+async def _admit(request: ModelRequest, name: str, failure: Problem) -> TurnFailed | None:
+    return await request.admit_fallback(name, failure) if request.admit_fallback else None
+
+
+def _name_fallback(event: ModelDelta | TurnEnded | TurnFailed, name: str) -> ModelDelta | TurnEnded | TurnFailed:
+    """Return the event; the end of a turn with the configured name of the model that answered."""
+    return replace(event, fallback=name) if isinstance(event, TurnEnded) else event

@@ -12,6 +12,9 @@ from toolyard.core.errors import Fenced
 from toolyard.core.store import (
     AccessToken,
     Append,
+    BudgetBalance,
+    BudgetCharge,
+    BudgetShare,
     CatalogQuery,
     Claim,
     ConversationCard,
@@ -20,8 +23,11 @@ from toolyard.core.store import (
     Key,
     OpenCounts,
     RequestRecord,
+    Reservation,
     SnapshotHead,
     SnapshotUpdate,
+    UsageQuery,
+    UsageRow,
 )
 from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, AuditRecord, seal_record, seal_trim
 from toolyard.core.store.figures import merge_steps
@@ -32,6 +38,7 @@ from toolyard.stores.entries import (
     fold_case,
     select_catalog_entries,
 )
+from toolyard.stores.memory_ledger import MemoryLedger
 from toolyard.stores.single_process import SingleProcessPorts
 
 
@@ -81,6 +88,7 @@ class MemoryData:
         self.tokens: dict[tuple[str, str], AccessToken] = {}
         self.records: dict[tuple[str, str], bytes] = {}
         self.audit: list[AuditEntry] = []
+        self.ledger = MemoryLedger()
 
 
 class _StoredAppend:
@@ -122,6 +130,8 @@ class MemoryStore(SingleProcessPorts):
             self._project(conversation, catalog_entries)
         row.entries.extend(entries)
         row.wake_at = append.wake_at
+        self._data.ledger.add_usage(append.usage)
+        self._data.ledger.end_turns(conversation, append.settlements)
         return _STORED
 
     async def append(self, append: Append) -> bool:
@@ -245,6 +255,7 @@ class MemoryStore(SingleProcessPorts):
         data = self._data
         if row := data.conversations.get(conversation):
             data.conversations[conversation] = MemoryConversation(epoch=-abs(row.epoch))
+        data.ledger.forget_conversation(conversation)
         data.cards.pop(conversation, None)
         data.snapshots.pop(conversation, None)
         data.blobs = {key: body for key, body in data.blobs.items() if key[0] != conversation}
@@ -332,6 +343,26 @@ class MemoryStore(SingleProcessPorts):
         entry = seal_trim(record, entries[-1], removed[-1], len(removed))
         self._data.audit = [*entries[len(removed) :], entry]
         return entry
+
+    async def reserve(self, reservation: Reservation) -> BudgetShare | None:
+        self._require_open()
+        return self._data.ledger.reserve(reservation)
+
+    async def settle_reservations(self, now: float, limit: int) -> tuple[int, Sequence[BudgetCharge]]:
+        self._require_open()
+        return self._data.ledger.settle(now, limit, self._has_run)
+
+    async def read_balances(self, periods: Sequence[str]) -> Sequence[BudgetBalance]:
+        self._require_open()
+        return [balance for key, balance in sorted(self._data.ledger.balances.items()) if key[2] in periods]
+
+    async def read_usage(self, query: UsageQuery) -> Sequence[UsageRow]:
+        self._require_open()
+        return self._data.ledger.read_usage(query)
+
+    def _has_run(self, conversation: str) -> bool:
+        row = self._data.conversations.get(conversation)
+        return row is not None and row.wake_at is not None
 
     async def close(self) -> None:
         self._closed = True

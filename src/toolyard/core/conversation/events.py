@@ -14,6 +14,7 @@ from toolyard.core.conversation.settings import Settings
 from toolyard.core.items import Item, ModelText, Problem, Result, Usage
 from toolyard.core.settings.limits import Limits
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
+from toolyard.core.settings.prices import Cost
 from toolyard.core.tool_identity import ToolIdentity
 from toolyard.core.tools.approval_terms import ApprovalTerms
 from toolyard.core.tools.definition import Tool
@@ -89,6 +90,8 @@ class HistoryCompacted(_Event, frozen=True, kw_only=True, tag="history.compacted
     """Why there is no summary although one was requested."""
     usage: Usage = Usage()
     """The tokens of the summary request."""
+    cost: Cost | None = None
+    """What the summary request costs; None if that is unknown, or without a summary request."""
     tokens_before: int = 0
     tokens_after: int = 0
     """Estimated tokens of the history, before and after."""
@@ -163,12 +166,19 @@ class TurnEnded(_Event, frozen=True, kw_only=True, tag="turn.ended"):
     finish: Finish
     usage: Usage = Usage()
     model: str = ""
+    """The name of the model that the provider reports."""
+    fallback: str = ""
+    """The configured name of the model that answered in place of the run's own one; empty if that one did."""
+    cost: Cost | None = None
+    """What the turn costs; None if that is unknown, as in logs of earlier versions."""
     output_problem: Problem | None = None
     """Why the text does not fit the request's output schema. If the model is asked again, the last item tells it so."""
 
 
 class TurnFailed(_Event, frozen=True, kw_only=True, tag="turn.failed"):
     problem: Problem
+    cost: Cost | None = None
+    """The estimated cost of a reply that was lost; None if there is none to be expected, or it is unknown."""
 
 
 class CallJudged(_Event, frozen=True, kw_only=True, tag="call.judged"):
@@ -228,6 +238,8 @@ class CallAnswered(_Event, frozen=True, kw_only=True, tag="call.answered"):
 
 class CallEnded(_Event, frozen=True, kw_only=True, tag="call.ended"):
     result: Result
+    cost: Cost | None = None
+    """What the call costs, if its tool has a price."""
 
 
 class StopRequested(_Event, frozen=True, kw_only=True, tag="stop.requested"):

@@ -7,7 +7,7 @@ from toolyard.core.conversation.events import Ending
 from toolyard.core.conversation.run_state import CallState, QueuedRun, RunState
 from toolyard.core.conversation.state import State
 from toolyard.core.items import Item, ModelText, Result
-from toolyard.core.model_failures import TOO_LARGE
+from toolyard.core.model_failures import BUDGET_EXCEEDED, TOO_LARGE
 
 WAITING = ("asking", "parked")
 CLIENT_GONE = "the client did not return a result in time"
@@ -192,6 +192,8 @@ def _select_runnable(calls: list[CallState], running: list[CallState], max_paral
 
 def _plan_turn(state: State, run: RunState, now: float) -> Step:
     if run.failure is not None:
+        if run.failure.error_type == BUDGET_EXCEEDED:
+            return End("limit", BUDGET_EXCEEDED)
         compaction = (
             plan_compaction(state, run, _compute_deadline(run, now)) if run.failure.error_type == TOO_LARGE else None
         )

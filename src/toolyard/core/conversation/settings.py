@@ -45,6 +45,8 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether a program made it for one call: lists for people leave it out, traces and runs do not."""
     metadata: dict[str, str] = {}
     """Texts that a client keeps with it. They mean nothing here."""
+    preset: str = ""
+    """The name of the preset that the conversation was opened with, for budgets and statistics."""
 
     def allows(self, tool: Tool) -> bool:
         if self.tools is None:

@@ -37,6 +37,8 @@ Tree = dict[str, object]
 Transform = Callable[[str, KeyPath, str], str]
 """A function of a text's mark, its path and the text that returns its final form. It raises ValueError with the reason
 if the text is wrong."""
+SettingProblem = tuple[str | tuple[str, ...], str]
+"""A setting of a table, or the path below it, and what is wrong with it."""
 FORBIDDEN_CHARACTERS = {"secret": "\0", "header": "\0\r\n"}
 """By mark: a variable of a process ends at a NUL, and a header at the end of its line."""
 
@@ -45,8 +47,8 @@ FORBIDDEN_CHARACTERS = {"secret": "\0", "header": "\0\r\n"}
 class HasProblems(Protocol):
     """A table with rules that concern several of its settings."""
 
-    def iter_problems(self) -> Iterator[tuple[str, str]]:
-        """Yield the setting and what is wrong with it, for each rule that is broken."""
+    def iter_problems(self) -> Iterator[SettingProblem]:
+        """Yield the setting, or the path to it, and what is wrong with it, for each rule that is broken."""
         ...
 
 
@@ -116,9 +118,8 @@ class SettingChecker:
         struct = msgspec.convert(checked, kind.cls)
         if isinstance(struct, HasProblems):
             for name, problem in struct.iter_problems():
-                self._complain(
-                    (*path, name), lambda name=name, problem=problem: f"{format_path((*path, name))} {problem}"
-                )
+                where = (*path, name) if isinstance(name, str) else (*path, *name)
+                self._complain(where, lambda where=where, problem=problem: f"{format_path(where)} {problem}")
 
     def _check_names(self, table: Tree, kind: inspect.DictType, path: KeyPath) -> Tree:
         checked: Tree = {}

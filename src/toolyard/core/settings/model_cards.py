@@ -1,26 +1,14 @@
-"""Models that users can choose and their providers: settings, prices, and descriptions without keys."""
+"""Models that users can choose and their providers: settings, and descriptions without keys."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from toolyard.core.errors import Misconfigured, MissingKey
 from toolyard.core.masking import mask_addresses
 from toolyard.core.settings.options import ForwardedOption
 from toolyard.core.settings.types import HeaderName, HeaderSecret, Url
-
-PerMillion = Annotated[float, Meta(extra={"ge": 0, "le": 1_000_000})]
-
-
-class Price(Struct, frozen=True, kw_only=True):
-    """Prices per million tokens. Cached tokens cost as much as other input unless `cached` is set."""
-
-    input: PerMillion
-    output: PerMillion
-    cached: PerMillion | None = None
-    currency: Annotated[str, Meta(extra={"pattern": r"^[A-Z]{3}\Z", "says": "three letters such as USD"})] = "USD"
-
 
 InputKind = Literal["text", "image", "file"]
 

@@ -13,6 +13,7 @@ TextName = Literal[
     "limit",
     "max_tool_turns",
     "max_session_turns",
+    "budget",
     "failed",
     "waiting_approval",
     "waiting_others",
@@ -37,6 +38,8 @@ class Texts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Shown when a request took too many turns with tools; `limit` if this is empty."""
     max_session_turns: Name = ""
     """Shown when a conversation took too many turns with tools; `limit` if this is empty."""
+    budget: Name = ""
+    """Shown when a budget has no room for the next request to the model; `{budget}` stands for its name."""
     failed: Name = ""
     """Shown when the model gave no answer."""
     waiting_approval: Name = ""
@@ -63,6 +66,7 @@ NO_TEXTS: CustomTexts = {}
 BUILT_IN_TEXTS: CustomTexts = {
     "en": Texts(
         limit="Sorry, this took too many steps. Please simplify your request or try again.",
+        budget="The budget “{budget}” has no room for this. Please try again later, or ask an administrator.",
         failed="Sorry, I could not answer because of a technical problem. Please try again later.",
         waiting_approval="`{tool}` waits for an approval. Approve or deny it here, then go on:",
         waiting_others="`{tool}` waits for the approval of {approvers}. Go on when it was decided:",
@@ -75,6 +79,7 @@ BUILT_IN_TEXTS: CustomTexts = {
     ),
     "zh": Texts(
         limit="抱歉，处理超时，请简化您的请求或重试。",
+        budget="预算“{budget}”已不足。请稍后重试，或联系管理员。",
         failed="抱歉，由于技术问题暂时无法回答，请稍后重试。",
         waiting_approval="`{tool}` 正在等待批准。请在此批准或拒绝，然后继续：",
         waiting_others="`{tool}` 正在等待{approvers}批准。作出决定后请继续：",
@@ -87,6 +92,7 @@ BUILT_IN_TEXTS: CustomTexts = {
     ),
     "es": Texts(
         limit="Lo siento, esto requirió demasiados pasos. Simplifique su solicitud o inténtelo de nuevo.",
+        budget="El presupuesto «{budget}» no alcanza para esto. Inténtelo más tarde o consulte a un administrador.",
         failed="Lo siento, no he podido responder por un problema técnico. Inténtelo de nuevo más tarde.",
         waiting_approval="`{tool}` espera una aprobación. Apruébela o recházela aquí y continúe después:",
         waiting_others="`{tool}` espera la aprobación por {approvers}. Continúe cuando se haya decidido:",
@@ -99,6 +105,8 @@ BUILT_IN_TEXTS: CustomTexts = {
     ),
     "fr": Texts(
         limit="Désolé, cela a demandé trop d'étapes. Simplifiez votre demande ou réessayez.",
+        budget="Le budget « {budget} » ne suffit pas pour cela. "
+        "Réessayez plus tard ou adressez-vous à un administrateur.",
         failed="Désolé, un problème technique m'empêche de répondre. Veuillez réessayer plus tard.",
         waiting_approval="`{tool}` attend une approbation. Approuvez ou refusez ici, puis continuez :",
         waiting_others="`{tool}` attend une approbation par {approvers}. Continuez une fois la décision prise :",
@@ -112,6 +120,8 @@ BUILT_IN_TEXTS: CustomTexts = {
     "de": Texts(
         limit="Das hat leider zu viele Schritte gebraucht. "
         "Bitte vereinfachen Sie die Anfrage oder versuchen Sie es neu.",
+        budget="Das Budget „{budget}“ reicht dafür nicht mehr. "
+        "Bitte versuchen Sie es später oder fragen Sie die Administration.",
         failed="Wegen eines technischen Problems kann ich gerade nicht antworten. "
         "Bitte versuchen Sie es später erneut.",
         waiting_approval="`{tool}` wartet auf eine Freigabe. Geben Sie es hier frei oder lehnen Sie es ab:",
@@ -125,6 +135,7 @@ BUILT_IN_TEXTS: CustomTexts = {
     ),
     "pt": Texts(
         limit="Desculpe, isto exigiu passos demais. Simplifique o pedido ou tente novamente.",
+        budget="O orçamento «{budget}» não chega para isto. Tente mais tarde ou fale com um administrador.",
         failed="Desculpe, não consegui responder por causa de um problema técnico. Tente novamente mais tarde.",
         waiting_approval="`{tool}` aguarda uma aprovação. Aprove ou recuse aqui e depois continue:",
         waiting_others="`{tool}` aguarda a aprovação por parte de: {approvers}. Continue quando houver uma decisão:",
@@ -137,6 +148,7 @@ BUILT_IN_TEXTS: CustomTexts = {
     ),
     "ja": Texts(
         limit="申し訳ありません。処理の手順が多すぎました。依頼を簡単にするか、もう一度お試しください。",
+        budget="予算「{budget}」が不足しています。しばらくしてからもう一度お試しいただくか、管理者にお問い合わせください。",
         failed="申し訳ありません。技術的な問題のため回答できませんでした。しばらくしてからもう一度お試しください。",
         waiting_approval="`{tool}` は承認を待っています。こちらで承認または拒否してから続けてください：",
         waiting_others="`{tool}` は{approvers}の承認を待っています。決定後に続けてください：",
@@ -149,6 +161,7 @@ BUILT_IN_TEXTS: CustomTexts = {
     ),
     "ar": Texts(
         limit="عذرًا، تطلّب هذا خطوات كثيرة جدًا. يُرجى تبسيط طلبك أو المحاولة مرة أخرى.",
+        budget="لا تكفي الميزانية «{budget}» لهذا الطلب. يُرجى المحاولة لاحقًا أو سؤال المسؤول.",
         failed="عذرًا، لم أتمكن من الرد بسبب مشكلة تقنية. يُرجى المحاولة لاحقًا.",
         waiting_approval="ينتظر `{tool}` الموافقة. وافق عليه أو ارفضه هنا ثم تابع:",
         waiting_others="ينتظر `{tool}` موافقة {approvers}. تابع بعد اتخاذ القرار:",

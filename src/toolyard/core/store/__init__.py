@@ -6,6 +6,16 @@ from typing import Protocol, runtime_checkable
 from toolyard.core.store.access import SESSION, SHARE, AccessToken, AccessTokens, Allowance, Key, Keys, Limiter
 from toolyard.core.store.audit_chain import AuditEntry
 from toolyard.core.store.catalog import Catalog, CatalogQuery, ConversationCard, ListPosition, OpenCounts, RequestRecord
+from toolyard.core.store.ledger import (
+    BudgetBalance,
+    BudgetCharge,
+    BudgetShare,
+    Ledger,
+    Reservation,
+    Settlement,
+    UsageQuery,
+    UsageRow,
+)
 from toolyard.core.store.log import (
     Append,
     Blobs,
@@ -47,6 +57,9 @@ __all__ = [
     "AuditLog",
     "AuditedKeyValue",
     "Blobs",
+    "BudgetBalance",
+    "BudgetCharge",
+    "BudgetShare",
     "Bus",
     "Catalog",
     "CatalogQuery",
@@ -65,6 +78,7 @@ __all__ = [
     "Key",
     "KeyValue",
     "Keys",
+    "Ledger",
     "Limiter",
     "ListPosition",
     "Log",
@@ -72,12 +86,16 @@ __all__ = [
     "OpenCounts",
     "OwnedElsewhere",
     "RequestRecord",
+    "Reservation",
+    "Settlement",
     "SharedKeyValue",
     "Sharing",
     "SnapshotHead",
     "SnapshotUpdate",
     "Snapshots",
     "Store",
+    "UsageQuery",
+    "UsageRow",
 ]
 
 
@@ -96,6 +114,7 @@ class Store(
     Limiter,
     KeyValue,
     AuditLog,
+    Ledger,
     Protocol,
 ):
     """All ports of a store."""

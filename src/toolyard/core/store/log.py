@@ -6,6 +6,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from toolyard.core.conversation.events import Entry
+from toolyard.core.store.ledger import Settlement, UsageRow
 
 
 class FutureLike(Protocol):
@@ -38,6 +39,10 @@ class Append(Struct, frozen=True, kw_only=True, eq=False):
     """When the conversation must be driven again: 0 means now, None never."""
     answers: Sequence[CommandAnswer] = ()
     """The outcomes of the forwarded commands that the entries come from."""
+    usage: Sequence[UsageRow] = ()
+    """What the entries add to the usage of models and tools."""
+    settlements: Sequence[Settlement] = ()
+    """The costs of the turns that the entries end, for the reservations of this conversation."""
     release_at: int | None = None
     """Give up the ownership with this commit, unless a command after this number was forwarded. None keeps it."""
 

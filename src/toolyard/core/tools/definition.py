@@ -95,6 +95,8 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     exclusive: bool = False
     """Whether the tool must not run in parallel with other calls of its conversation."""
     max_result_bytes: int = 16_384
+    price: float = 0.0
+    """What a call costs, in US dollars; 0 if it has no price."""
     examples: tuple[str, ...] = ()
     built_in: bool = False
     """Whether the tool comes with Toolyard, so that conversations cannot enable or disable it."""

@@ -25,10 +25,11 @@ from toolyard.core.conversation.run_state import QueuedRun, RunState
 from toolyard.core.conversation.state import State, apply
 from toolyard.core.errors import Fenced, RequestRepeated, StoreDown, ToolyardError
 from toolyard.core.ports import Clock, Spawn
-from toolyard.core.store import Append, Claim, CommandAnswer, FutureLike, Log
+from toolyard.core.store import Append, Claim, CommandAnswer, FutureLike, Log, Settlement, UsageRow
 from toolyard.engine.log.memory_estimate import StateSize
 from toolyard.engine.log.readers import Readers
 from toolyard.engine.log.relay import Relay
+from toolyard.engine.log.usage_rows import SPENDING_EVENTS, build_settlements, build_usage_rows
 
 ObserveEntries = Callable[[Sequence[Entry]], None]
 TIMER_TOLERANCE_S = 0.001
@@ -57,6 +58,7 @@ class Journal:
         on_settled_release: "Callable[[Journal], None] | None" = None,
         memo: dict[str, object] | None = None,
         size: StateSize = StateSize(),  # noqa: B008
+        has_budgets: bool = False,
     ) -> None:
         """`relay` and `on_settled_release` are for a shared store: the latter is called after a commit that was to
         release the conversation, whether it did (`released`) or was kept from it by a forwarded command.
@@ -88,6 +90,8 @@ class Journal:
         self._observe = observe
         self._seq = self.readers.stored
         self._staged: list[Entry] = []
+        self._usage: list[UsageRow] = []
+        self._settlements: list[Settlement] = []
         self._flushing = False
         self._held: deque[tuple[int, Fleeting]] = deque()
         self._commits: list[tuple[int, asyncio.Future[None]]] = []
@@ -95,6 +99,7 @@ class Journal:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._size = size
+        self._has_budgets = has_budgets
 
     def require_state(self) -> State:
         """Return the state after the last emitted event. Raises Fenced or StoreDown if the journal is broken."""
@@ -119,6 +124,8 @@ class Journal:
             raise Fenced(f"conversation {self.conversation!r} is being released")
         state, now = self.require_state(), self._clock.now()
         entries: list[Entry] = []
+        usage: list[UsageRow] = []
+        settlements: list[Settlement] = []
         for number, event in enumerate(events, self._seq + 1):
             its_run = _find_run(event, state) if type(event) in _RUN_BOUNDS else state.run
             run_id, trace_id = (its_run.id, its_run.correlation_id) if its_run else (run, correlation_id)
@@ -133,11 +140,16 @@ class Journal:
                 format=FORMAT,
                 request=request if event is events[-1] else None,
             )
+            if type(event) in SPENDING_EVENTS:
+                usage += build_usage_rows(entry, state.run) if state.run else ()
+                settlements += build_settlements(event, state) if self._has_budgets else ()
             state = apply(state, entry)
             entries.append(entry)
         self.state = state
         self._seq += len(entries)
         self._staged += entries
+        self._usage += usage
+        self._settlements += settlements
         if answer is not None:
             self._answers.append(answer)
         # Wake the driver before the flush is scheduled: callbacks run in order, so what the driver emits in response
@@ -242,6 +254,7 @@ class Journal:
             self._fail_flush(error)
             return
         batch, self._staged, self._answers = self._staged, [], []
+        self._usage, self._settlements = [], []
         if stored is None:
             self._spawn(self._flush(append, batch))
             return
@@ -265,6 +278,8 @@ class Journal:
             entries=self._staged,
             wake_at=self.state.wake_at,
             answers=self._answers,
+            usage=self._usage,
+            settlements=self._settlements,
             release_at=self.forwarded_seen if self.is_releasing else None,
         )
 

@@ -23,6 +23,7 @@ from toolyard.core.errors import Fenced, StoreDown
 from toolyard.core.failed_results import to_problem
 from toolyard.core.items import Problem, Result
 from toolyard.core.ports import Context, Failure, Pending, Value
+from toolyard.core.settings.prices import CALL_PRICE, Cost, to_micros
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.redaction import MAX_MATCH_CHARS
 from toolyard.core.tools.trust import join_sources
@@ -93,7 +94,10 @@ class CallRunner:
             duration_ms=duration_ms,
         )
         result = await (self._outlast_outage(encode) if deps.is_shared else encode())
-        return CallEnded(result=mention_edit(self._mark_read_result(result, tool), call))
+        return CallEnded(
+            result=mention_edit(self._mark_read_result(result, tool), call),
+            cost=Cost(micros=to_micros(tool.price), price=CALL_PRICE) if tool.price else None,
+        )
 
     def _mark_read_result(self, result: Result, tool: Tool) -> Result:
         """Mark what a tool of Toolyard reads from the conversation itself as untrusted, if anything there is."""

@@ -20,6 +20,8 @@ from toolyard.core.failed_results import to_problem
 from toolyard.core.items import Item, ModelText, Problem, TextPart, Usage, UserMessage
 from toolyard.core.ports import Clock, Model, ModelRequest
 from toolyard.core.settings.options import DEFAULT_OPTIONS
+from toolyard.core.settings.prices import Cost
+from toolyard.engine.spending import TurnMeter
 
 SUMMARY_TIMEOUT_S = 120.0
 MAX_SUMMARY_CHARS = 16_000
@@ -37,15 +39,17 @@ OMISSION_NOTE = "[The earlier part of this conversation was left out to make roo
 class Summary(Struct, frozen=True, kw_only=True):
     text: str = ""
     usage: Usage = Usage()
+    cost: Cost | None = None
     problem: Problem | None = None
     """The reason, if there is no text."""
 
 
-async def summarise(models: Callable[[str], Model], request: ModelRequest, step: Compact) -> Summary:
+async def summarise(models: Callable[[str], Model], meter: TurnMeter, step: Compact) -> Summary:
     """Return the model's summary of the items up to `step.through`.
 
     The request is the same as that of an ordinary turn but for its end, so that the provider's prompt cache applies.
     """
+    request = meter.request
     clock = request.clock
     at = next(i for i, item in enumerate(request.history) if item.id == step.through)
     ask = UserMessage(id=clock.new_id("item"), at=clock.now(), parts=(TextPart(text=SUMMARY_PROMPT),))
@@ -54,27 +58,33 @@ async def summarise(models: Callable[[str], Model], request: ModelRequest, step:
         async with asyncio.timeout(SUMMARY_TIMEOUT_S):
             # A memo of its own: encoding this copy would replace the encoding cache of the conversation's history.
             # The request's options are for its answer: a schema or a stop would spoil the summary.
-            summary_request = replace(request, history=history, tool_choice="none", memo={}, options=DEFAULT_OPTIONS)
-            return await _ask_model(models, summary_request)
+            options = replace(DEFAULT_OPTIONS, max_tokens=meter.output_limit)
+            summary_request = replace(request, history=history, tool_choice="none", memo={}, options=options)
+            return await _ask_model(models, summary_request, meter)
     except TimeoutError:
         problem = to_problem(f"the summary took longer than {SUMMARY_TIMEOUT_S:g} s", "timeout")
+        return Summary(problem=problem, cost=meter.estimate_cost(""))
     except Exception as error:  # a model's failure costs the summary, not the run
         _log.error("model %s failed to summarise", request.model, exc_info=error)
         problem = to_problem(f"{type(error).__name__}: {error}", "model_error")
     return Summary(problem=problem)
 
 
-async def _ask_model(models: Callable[[str], Model], request: ModelRequest) -> Summary:
+async def _ask_model(models: Callable[[str], Model], request: ModelRequest, meter: TurnMeter) -> Summary:
+    if (refusal := await meter.reserve()) is not None:
+        return Summary(problem=refusal.problem)
     async with aclosing(models(request.model).stream(request)) as events:
         async for event in events:
             if isinstance(event, TurnFailed):
-                return Summary(problem=event.problem)
+                failed = await meter.add_cost(event, "")
+                return Summary(problem=failed.problem, cost=failed.cost)
             if isinstance(event, TurnEnded):
+                event = await meter.add_cost(event, "")
                 text = "\n".join(item.text for item in event.items if isinstance(item, ModelText)).strip()
                 if text and event.finish != "refused":
-                    return Summary(text=text[:MAX_SUMMARY_CHARS], usage=event.usage)
+                    return Summary(text=text[:MAX_SUMMARY_CHARS], usage=event.usage, cost=event.cost)
                 problem = to_problem(f"the model gave no summary ({event.finish})", "model_error")
-                return Summary(usage=event.usage, problem=problem)
+                return Summary(usage=event.usage, cost=event.cost, problem=problem)
     return Summary(problem=to_problem("the model gave neither an end nor a failure", "model_error"))
 
 
@@ -90,6 +100,7 @@ def build_compaction_event(
         summarised=bool(summary and summary.text),
         problem=summary.problem if summary else None,
         usage=summary.usage if summary else Usage(),
+        cost=summary.cost if summary else None,
         tokens_before=state.history.tokens,
     )
     after, _ = apply_compaction(state.history, Window(), event)

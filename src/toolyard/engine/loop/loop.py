@@ -37,7 +37,8 @@ from toolyard.core.conversation.run_state import CallState
 from toolyard.core.conversation.state import State
 from toolyard.core.failed_results import build_expired_result, build_failed_result, build_unknown_result
 from toolyard.core.items import ModelText, Problem
-from toolyard.core.settings.texts import TextName, get_text
+from toolyard.core.model_failures import BUDGET_EXCEEDED
+from toolyard.core.settings.texts import TextName, fill_text, get_text
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.log.journal import Journal
 from toolyard.engine.loop.starting_tools import POLL_S, find_held
@@ -48,6 +49,7 @@ STOPPED_BY_SERVER = "toolyard"
 _LIMIT_TEXTS: dict[str, TextName] = {
     "turns_per_request": "max_tool_turns",
     "turns_per_conversation": "max_session_turns",
+    BUDGET_EXCEEDED: "budget",
 }
 
 
@@ -205,5 +207,7 @@ def build_run_ended(step: End, state: State, deps: Deps) -> RunEnded:
     message = None
     if step.ending == "limit" and not cut_short:
         text = get_text(_LIMIT_TEXTS.get(step.detail, "limit"), state.run.language, deps.texts)
+        if step.detail == BUDGET_EXCEEDED and state.run.failure is not None:
+            text = fill_text(text, budget=str(state.run.failure.details.get("budget", "")))
         message = ModelText(id=deps.clock.new_id("item"), at=deps.clock.now(), text=text)
     return RunEnded(ending=step.ending, detail=step.detail, message=message)

@@ -23,6 +23,7 @@ from toolyard.core.ports import ModelRequest, Offer, WireExchange
 from toolyard.core.tools.definition import Tool
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.log.journal import Journal
+from toolyard.engine.log.usage_rows import SUMMARY_SUFFIX
 from toolyard.engine.loop.call_attempts import SELF_CANCELLED, CallControl, CallRunner, build_timeout_problem
 from toolyard.engine.loop.deadline import CANCEL_GRACE_S
 from toolyard.engine.loop.history_summary import build_compaction_event, summarise
@@ -34,6 +35,7 @@ from toolyard.engine.loop.turn import (
     check_output,
     stream_turn,
 )
+from toolyard.engine.spending import TurnMeter
 from toolyard.engine.tools.caller_tools import RegisteredTool
 
 STOP_GRACE_S = 2.0
@@ -52,6 +54,8 @@ class Workers:
         self._call_runner = CallRunner(journal, deps)
         self._loop = asyncio.get_running_loop()
         self._turn: Task | None = None
+        self._meter: TurnMeter | None = None
+        """That of the turn in flight."""
         self._compaction: Task | None = None
         self._calls: dict[str, Task] = {}
         self._closing = False
@@ -107,7 +111,8 @@ class Workers:
         self._journal.emit(build_turn_started(request.turn, self._journal.epoch, offer, state))
         # The turn does not wait for the commit of `turn.started`. A turn whose owner died is asked again whether its
         # start was stored or not, so waiting would only delay the first token.
-        self._turn = self._start(self._run_turn, request, run.id, exchanges)
+        self._meter = TurnMeter(deps.spending, self._journal.conversation, self._journal.epoch, state, request)
+        self._turn = self._start(self._run_turn, self._meter, run.id, exchanges)
 
     def _build_request(self, state: State, offer: Offer) -> ModelRequest:
         run, deps = state.run, self._deps
@@ -127,7 +132,9 @@ class Workers:
     async def _compact(self, step: Compact, state: State) -> None:
         await self._journal.wait_committed()
         request = self._build_request(state, self._deps.offers.build(state))
-        summary = await summarise(self._deps.models, request, step)
+        journal, deps = self._journal, self._deps
+        meter = TurnMeter(deps.spending, journal.conversation, journal.epoch, state, request, suffix=SUMMARY_SUFFIX)
+        summary = await summarise(deps.models, meter, step)
         if self._compaction is asyncio.current_task():  # else it was cancelled, too late to stop the model
             self._journal.emit(build_compaction_event(step, state, self._deps.clock, summary))
 
@@ -137,8 +144,10 @@ class Workers:
             self._compaction.cancel()
             self._compaction = None
 
-    async def _run_turn(self, request: ModelRequest, run_id: str, exchanges: Sequence[WireExchange]) -> None:
-        event = await stream_turn(request, self._deps.models, self._journal.publish_fleeting)
+    async def _run_turn(self, meter: TurnMeter, run_id: str, exchanges: Sequence[WireExchange]) -> None:
+        request = meter.request
+        event = await meter.reserve() or await stream_turn(request, self._deps.models, self._journal.publish_fleeting)
+        event = await meter.add_cost(event, self._journal.readers.live_text())
         if exchanges and self._deps.wire_log:
             await self._deps.wire_log.record(self._journal.conversation, run_id, request.turn, exchanges[-1])
         if self._turn is not asyncio.current_task():
@@ -239,7 +248,8 @@ class Workers:
         if state.turn is not None:
             text = self._journal.readers.live_text()  # the part that was streamed stays in the history
             items = (ModelText(id=self._deps.clock.new_id("item"), at=now, text=text),) if text else ()
-            events.append(TurnEnded(items=items, finish="cancelled"))
+            cost = self._meter.estimate_cost(text) if self._meter is not None else None
+            events.append(TurnEnded(items=items, finish="cancelled", cost=cost))
         for call in calls:
             current = state.calls.get(call.call.id)
             if current is not None and current.phase != "closed":

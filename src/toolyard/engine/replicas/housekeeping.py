@@ -1,4 +1,7 @@
-"""Deletes what is kept no longer: requests that may not be sent again, ephemeral conversations, old audit entries."""
+"""Deletes what is kept no longer: requests that may not be sent again, ephemeral conversations, old audit entries.
+
+It also charges the costs of ended turns that no process has charged to their budgets.
+"""
 
 import logging
 
@@ -34,6 +37,7 @@ class Housekeeping:
             return
         self._next_drop_at = now + DROP_EVERY_S
         await self._drop_expired_requests(now)
+        await self._deps.spending.settle()  # what a process that died had no time for
         if self._deps.keep_audit_days:
             await self._auditor.trim(self._deps.keep_audit_days)
 

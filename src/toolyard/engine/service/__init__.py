@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
+from toolyard.core.conversation.events import CallEnded, Durable, Entry, HistoryCompacted, TurnEnded, TurnFailed
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.ports import Clock, McpProxy
-from toolyard.core.settings.model_cards import Price
+from toolyard.core.settings.prices import Price
 from toolyard.core.settings.texts import CustomTexts
 from toolyard.core.store import Store
 from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, clean_reference
@@ -31,11 +32,12 @@ from toolyard.engine.service.conversations import Conversations, require_oversee
 from toolyard.engine.service.models import Models
 from toolyard.engine.service.runs import Runs, StartedRun
 from toolyard.engine.service.tools import Tools
+from toolyard.engine.spending import Spending
 from toolyard.observability.auditor import Auditor
 from toolyard.observability.figures import FigureRecorder
 from toolyard.observability.metrics import Load, Metrics
 from toolyard.observability.run_log import RunLog
-from toolyard.observability.telemetry import Observer, Observers
+from toolyard.observability.telemetry import Handlers, Observer, Observers
 from toolyard.observability.wire_log import WireLog
 
 __all__ = ["Service", "StartedRun"]
@@ -62,7 +64,11 @@ class Service:
         self.refused_attempts = RefusedAttempts(self.auditor, tasks.create_task)
         self.metrics = Metrics(lambda tool: deps.registry.find(tool) is not None)
         self._figures = FigureRecorder(store, deps.clock.now, tasks.create_task, self._find_conversation_owner)
-        observe = Observers(RunLog().handlers, self.metrics.handlers, self._figures.handlers, *observers).observe
+        ends = (TurnEnded, TurnFailed, HistoryCompacted, CallEnded) if deps.spending.budgets else ()
+        settler: Handlers = dict.fromkeys(ends, self._settle_soon)
+        observe = Observers(
+            RunLog().handlers, self.metrics.handlers, self._figures.handlers, settler, *observers
+        ).observe
         self._driver = Driver(deps, store, tasks, observe)
         housekeeping = Housekeeping(deps, store, self._driver, self.auditor)
         self._takeover = Takeover(deps, store, self._driver, housekeeping)
@@ -83,6 +89,9 @@ class Service:
         self._takeover.start(self._tasks)
         self._replicas.start(self._tasks)
 
+    def _settle_soon(self, _: Entry, event: Durable) -> None:
+        self._deps.spending.settle_soon(self._tasks.create_task)
+
     @property
     def clock(self) -> Clock:
         return self._deps.clock
@@ -98,6 +107,11 @@ class Service:
     @property
     def texts(self) -> CustomTexts:
         return self._deps.texts
+
+    @property
+    def spending(self) -> Spending:
+        """Return the prices and budgets of this server."""
+        return self._deps.spending
 
     @property
     def prices(self) -> Mapping[str, Price]:
@@ -157,6 +171,7 @@ class Service:
         self._takeover.stop()
         await self._driver.close(grace_s)
         await self._figures.close()
+        await self._deps.spending.close()
         await self.failed_sign_ins.close()
         await self.refused_attempts.close()
         self._replicas.close()

@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from math import isfinite
 
 from toolyard.core.items import Problem
-from toolyard.core.model_failures import RETRYABLE_ERROR_TYPES
+from toolyard.core.model_failures import INTERRUPTED, RETRYABLE_ERROR_TYPES
 from toolyard.models.http.connect import build_proxy_headers, connect, parse_endpoint
 from toolyard.models.http.connection import HttpConnection
 from toolyard.models.http.problems import WireFailure, build_failure, classify_status, parse_error_body, suggest_fix
@@ -102,10 +102,10 @@ class HttpResponse:
             return await self._connection.read(self._loop.time() + self._idle_s)
         except TimeoutError:
             message = f"nothing came for {self._idle_s:g} s in the middle of the reply (the idle deadline)"
-            raise build_failure(message, "timeout", deadline="idle") from None
+            raise build_failure(message, "timeout", deadline="idle", **{INTERRUPTED: True}) from None
         except OSError as error:
             message = f"the connection broke off in the middle of the reply: {_describe_error(error)}"
-            raise build_failure(message, "unavailable") from error
+            raise build_failure(message, "unavailable", **{INTERRUPTED: True}) from error
 
     async def drain(self) -> None:
         """Release the connection for reuse once the reply is complete, if the body ends within `DRAIN_S`."""
@@ -258,7 +258,9 @@ class HttpClient:
 
     def _build_timeout(self, message: str, deadline: str, *, retryable: bool) -> _FailedAttempt:
         error = f"{message} (the {deadline.replace('_', ' ')} deadline)"
-        return _FailedAttempt(Problem(error=error, error_type="timeout", details={"deadline": deadline}), retryable)
+        # Without a connection the provider knows nothing of the request.
+        details: dict[str, object] = {"deadline": deadline} if retryable else {"deadline": deadline, INTERRUPTED: True}
+        return _FailedAttempt(Problem(error=error, error_type="timeout", details=details), retryable)
 
 
 async def _read_error(connection: HttpConnection, due: float, now: float) -> _FailedAttempt:

@@ -15,11 +15,14 @@ import msgspec
 from msgspec import Meta, Struct, inspect
 from msgspec.structs import asdict, replace
 
+from toolyard.core.settings.budgets import RESERVE_OUTPUT_TOKENS, BudgetRule, iter_currency_problems
+from toolyard.core.settings.checks import SettingProblem
 from toolyard.core.settings.limits import Budget, SessionLimits
-from toolyard.core.settings.model_cards import Price, Provider
+from toolyard.core.settings.model_cards import Provider
 from toolyard.core.settings.model_names import is_pattern, is_safe_pattern
 from toolyard.core.settings.network_addresses import is_loopback
 from toolyard.core.settings.options import Options
+from toolyard.core.settings.prices import Price
 from toolyard.core.settings.texts import BUILT_IN_TEXTS, Texts, has_texts
 from toolyard.core.settings.trusted_proxies import parse_network
 from toolyard.core.settings.types import (
@@ -84,6 +87,7 @@ __all__ = [
 ]
 
 MIN_SECRET_BYTES = 32
+CallPrice = Annotated[float, Meta(extra={"ge": 0, "le": 1_000_000})]
 
 
 class WebSearchConfig(SearchOptions, frozen=True, kw_only=True):
@@ -143,6 +147,8 @@ class ToolRules(Struct, frozen=True, kw_only=True):
     idempotent: bool | None = None
     exclusive: bool | None = None
     max_result_bytes: Count | None = None
+    price: CallPrice | None = None
+    """What a call costs, in US dollars."""
     examples: tuple[Name, ...] | None = None
 
     def iter_problems(self) -> Iterator[tuple[str, str]]:
@@ -273,7 +279,11 @@ class Config(Struct, frozen=True, kw_only=True):
     model_options: dict[Name, ModelOptions] = {}
     """By the model's configured name."""
     prices: dict[Name, Price] = {}
-    """By the model's configured name, or by the name that its provider reports."""
+    """By the model's configured name, or by the name that its provider reports, in place of the published prices."""
+    budgets: dict[Name, BudgetRule] = {}
+    """What runs may cost, by the names of the budgets."""
+    reserve_output_tokens: Count = RESERVE_OUTPUT_TOKENS
+    """The limit of an answer under a budget, where neither its request nor its model has one."""
     servers: dict[ServerName, ServerSpec] = {}
     add_servers: AddServers | None = None
     """Which servers administrators may add over HTTP; None means all while there are no keys, else those with a URL."""
@@ -306,7 +316,8 @@ class Config(Struct, frozen=True, kw_only=True):
     def model_patterns(self) -> tuple[str, ...]:
         return tuple(name for name in self.models if is_pattern(name))
 
-    def iter_problems(self) -> Iterator[tuple[str, str]]:
+    def iter_problems(self) -> Iterator[SettingProblem]:
+        yield from iter_currency_problems(self.budgets, self.prices)
         for pattern in self.model_patterns:
             if not is_safe_pattern(pattern):
                 yield "models", f"{pattern[:80]!r} must begin with a provider's name, as openai:gpt-4o* does"

@@ -14,6 +14,7 @@ from toolyard.stores.entries import has_texts, select_catalog_entries
 from toolyard.stores.postgres.access import FORGET_TOKENS
 from toolyard.stores.postgres.connections import Database, transpose_rows
 from toolyard.stores.postgres.lease import LeasedPorts
+from toolyard.stores.postgres.ledger import CHARGE_ESTIMATES
 
 CARD_COLUMNS = "conversation, owner, tenant, title, description, created_at, updated_at, unlisted"
 _SCAN = f"""(SELECT {CARD_COLUMNS}, unindexed FROM cards WHERE tenant = $1 AND {{owner}} AND unlisted = {{unlisted}}
@@ -53,6 +54,7 @@ _FORGET_COPIES = (
     "DELETE FROM snapshots WHERE conversation = $1",
     "DELETE FROM snapshot_pieces WHERE conversation = $1",
     FORGET_TOKENS,
+    CHARGE_ESTIMATES,
 )
 # Continues the statement of the writer, whose part `advanced` has the conversations that passed the fence. Its own
 # parameters begin with $9: see `build_projection_parameters`. A request that was stored before violates the primary

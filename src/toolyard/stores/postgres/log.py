@@ -43,7 +43,7 @@ JOIN snapshot_pieces USING (name) WHERE conversation = $1 ORDER BY position"""
 class PostgresLog(LeasedPorts):
     def __init__(self, database: Database, lease: Lease) -> None:
         super().__init__(database, lease)
-        self._writer = PostgresWriter(database, lease.owned)
+        self._writer = PostgresWriter(database, lease.owned, lambda: lease.id)
 
     @property
     def commits(self) -> int:

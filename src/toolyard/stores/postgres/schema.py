@@ -219,7 +219,58 @@ _FOURTH = (
     FOR EACH ROW EXECUTE FUNCTION refuse_untrimmed_delete()""",
 )
 
-_STEPS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH)
+_FIFTH = (
+    # Every request under a budget updates a row of it.
+    """CREATE TABLE budgets (
+    budget text COLLATE "C" NOT NULL,
+    scope bytea NOT NULL,
+    period text COLLATE "C" NOT NULL,
+    spent bigint NOT NULL DEFAULT 0,
+    reserved bigint NOT NULL DEFAULT 0,
+    overdraft bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (budget, scope, period)
+) WITH (fillfactor = 50)""",
+    """CREATE TABLE reservations (
+    conversation text COLLATE "C" NOT NULL,
+    turn text COLLATE "C" NOT NULL,
+    attempt bigint NOT NULL,
+    budget text COLLATE "C" NOT NULL,
+    scope bytea NOT NULL,
+    period text COLLATE "C" NOT NULL,
+    at double precision NOT NULL,
+    micros bigint NOT NULL,
+    estimate bigint NOT NULL,
+    cost bigint,  -- NULL until the turn has ended
+    PRIMARY KEY (conversation, turn, attempt, budget)
+)""",
+    "CREATE INDEX reservations_ended ON reservations (conversation) WHERE cost IS NOT NULL",
+    # Each replica has rows of its own, so that none waits for another one.
+    """CREATE TABLE usage (
+    day bigint NOT NULL,
+    tenant bytea NOT NULL,
+    owner bytea NOT NULL,
+    key bytea NOT NULL,
+    model bytea NOT NULL,
+    tool bytea NOT NULL,
+    preset bytea NOT NULL,
+    currency bytea NOT NULL,
+    replica text COLLATE "C" NOT NULL,
+    turns bigint NOT NULL,
+    input_tokens bigint NOT NULL,
+    cached_tokens bigint NOT NULL,
+    cache_writes_5m bigint NOT NULL,
+    cache_writes_1h bigint NOT NULL,
+    output_tokens bigint NOT NULL,
+    reasoning_tokens bigint NOT NULL,
+    uses bigint NOT NULL,
+    cost_micros bigint NOT NULL,
+    unknown_costs bigint NOT NULL,
+    estimated_costs bigint NOT NULL,
+    PRIMARY KEY (day, tenant, owner, key, model, tool, preset, currency, replica)
+) WITH (fillfactor = 70)""",
+)
+
+_STEPS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH)
 SCHEMA_VERSION = len(_STEPS)
 OLDEST_CODE = 1
 """The oldest schema version whose code may run on the tables after all steps."""

@@ -12,6 +12,7 @@ from toolyard.stores.postgres.claims import PostgresClaims
 from toolyard.stores.postgres.connections import DATABASE_ERRORS, Database
 from toolyard.stores.postgres.forwarded_commands import PostgresForwardedCommands
 from toolyard.stores.postgres.lease import Lease
+from toolyard.stores.postgres.ledger import PostgresLedger
 from toolyard.stores.postgres.log import PostgresLog
 from toolyard.stores.postgres.maintenance import Maintenance
 from toolyard.stores.postgres.records import PostgresRecords
@@ -30,6 +31,7 @@ class PostgresStore(
     PostgresAccess,
     PostgresRecords,
     PostgresAudit,
+    PostgresLedger,
 ):
     """The shared store. Use `open` to create one; it belongs to the event loop that opened it."""
 

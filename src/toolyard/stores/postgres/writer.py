@@ -24,6 +24,7 @@ from toolyard.stores.postgres.catalog import (
 )
 from toolyard.stores.postgres.connections import DATABASE_ERRORS, LOCK_TIMEOUT_S, Database, get_sqlstate, is_outage
 from toolyard.stores.postgres.lease import MAX_BACKOFF_S, MIN_BACKOFF_S
+from toolyard.stores.postgres.ledger import LEDGER, build_ledger_parameters
 
 MAX_GROUP_JOBS = 256
 MAX_GROUP_BYTES = 8 * 1024 * 1024
@@ -65,6 +66,7 @@ _ADVANCE = f"""{_FENCE}, advanced AS (
 )"""
 _APPEND = f"{_ADVANCE} SELECT id, released FROM advanced"
 _PROJECT = f"{_ADVANCE}{PROJECTION} SELECT id, released FROM advanced"
+_PROJECT_SPENDING = f"{_ADVANCE}{PROJECTION}{LEDGER} SELECT id, released FROM advanced"
 _WAIT, _DO_NOT_WAIT = "FOR NO KEY UPDATE OF c", "FOR NO KEY UPDATE OF c NOWAIT"
 _SETTLE = """SELECT job.id, c.epoch, c.last_seq, c.replica, b.epoch
 FROM unnest($1::text[], $2::bigint[]) AS job (id, last) LEFT JOIN conversations c USING (id)
@@ -99,8 +101,12 @@ class _QueuedAppend:
 class PostgresWriter:
     """Commits appends on a connection of its own."""
 
-    def __init__(self, database: Database, owned: dict[str, int]) -> None:
-        """`owned` holds the conversations of this replica; those that an append releases are removed from it."""
+    def __init__(self, database: Database, owned: dict[str, int], get_replica: Callable[[], str]) -> None:
+        """`owned` holds the conversations of this replica; those that an append releases are removed from it.
+
+        `get_replica` returns the id of this replica, under which its usage is counted.
+        """
+        self._get_replica = get_replica
         self.commits = 0
         self._database = database
         self._owned = owned
@@ -262,13 +268,16 @@ class PostgresWriter:
             self._has_work.set()
 
     async def _send(self, connection: Connection, group: list[_QueuedAppend]) -> None:
-        needs_projection = any(job.needs_projection for job in group)
-        statement = _PROJECT if needs_projection else _APPEND
+        has_spending = any(job.append.usage or job.append.settlements for job in group)
+        needs_projection = has_spending or any(job.needs_projection for job in group)
+        statement = _PROJECT_SPENDING if has_spending else _PROJECT if needs_projection else _APPEND
         if group[0].attempts:  # alone in its group: it must not hold up the others again
             statement = statement.replace(_WAIT, _DO_NOT_WAIT)
-        parameters = _build_parameters(group)
+        parameters: list[object] = [*_build_parameters(group)]
         if needs_projection:
             parameters += build_projection_parameters([(job.append, job.projection) for job in group])
+        if has_spending:
+            parameters += build_ledger_parameters([job.append for job in group], self._get_replica())
         rows = await self._database.run(connection, statement, *parameters)
         self.commits += 1
         released = {row[0]: row[1] for row in rows}

@@ -10,6 +10,7 @@ from toolyard.core.store import CatalogQuery, ConversationCard, OpenCounts, Requ
 from toolyard.stores.entries import build_repeated_error, decode_batch, is_mentioned, is_titled
 from toolyard.stores.sqlite.access import FORGET_TOKENS
 from toolyard.stores.sqlite.connections import SqlitePorts
+from toolyard.stores.sqlite.ledger import CHARGE_ESTIMATES
 
 MAX_PATTERN = 40
 _OPEN = """INSERT OR REPLACE INTO cards
@@ -53,6 +54,7 @@ _FORGET = (
     "DELETE FROM snapshots WHERE conversation = ?",
     "DELETE FROM snapshot_pieces WHERE conversation = ?",
     FORGET_TOKENS,
+    CHARGE_ESTIMATES,
 )
 
 

@@ -11,6 +11,7 @@ from toolyard.core.store import Append, FutureLike, SnapshotHead, SnapshotUpdate
 from toolyard.stores.entries import decode_batch, encode_batch, has_texts, select_catalog_entries
 from toolyard.stores.sqlite.catalog import project, touch_card
 from toolyard.stores.sqlite.connections import SqlitePorts
+from toolyard.stores.sqlite.ledger import add_usage, end_turns
 from toolyard.stores.sqlite.writer import Work
 
 # The fence: one statement compares the epoch and advances the sequence, in the transaction that inserts the batch. No
@@ -126,6 +127,7 @@ def _build_append(append: Append) -> tuple[Work[bool], int]:
     catalog_entries = select_catalog_entries(entries)
     updated_at = catalog_entries[-1].at if catalog_entries else None
     is_touched = updated_at is not None or has_texts(entries)
+    usage, settlements = append.usage, append.settlements
     row = (len(entries), append.wake_at, conversation, epoch, first)
     last = first + len(entries) - 1
 
@@ -138,6 +140,10 @@ def _build_append(append: Append) -> tuple[Work[bool], int]:
             project(connection, conversation, entry)
         if is_touched:
             touch_card(connection, conversation, updated_at)
+        if usage:
+            add_usage(connection, usage)
+        if settlements:
+            end_turns(connection, conversation, settlements)
         return False
 
     return work, len(lines)

@@ -171,6 +171,54 @@ _NINTH = (
     ) BEGIN SELECT raise(ABORT, 'the audit log is append-only'); END""",
 )
 
+_TENTH = (
+    """CREATE TABLE budgets (
+    budget TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    period TEXT NOT NULL,
+    spent INTEGER NOT NULL DEFAULT 0,
+    reserved INTEGER NOT NULL DEFAULT 0,
+    overdraft INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (budget, scope, period)
+) WITHOUT ROWID""",
+    """CREATE TABLE reservations (
+    conversation TEXT NOT NULL,
+    turn TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    budget TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    period TEXT NOT NULL,
+    at REAL NOT NULL,
+    micros INTEGER NOT NULL,
+    estimate INTEGER NOT NULL,
+    cost INTEGER,  -- NULL until the turn has ended
+    PRIMARY KEY (conversation, turn, attempt, budget)
+)""",
+    "CREATE INDEX reservations_ended ON reservations (conversation) WHERE cost IS NOT NULL",
+    """CREATE TABLE usage (
+    day INTEGER NOT NULL,
+    tenant TEXT NOT NULL,
+    user TEXT NOT NULL,
+    key TEXT NOT NULL,
+    model TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    preset TEXT NOT NULL,
+    currency TEXT NOT NULL,
+    turns INTEGER NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    cached_tokens INTEGER NOT NULL,
+    cache_writes_5m INTEGER NOT NULL,
+    cache_writes_1h INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    reasoning_tokens INTEGER NOT NULL,
+    uses INTEGER NOT NULL,
+    cost_micros INTEGER NOT NULL,
+    unknown_costs INTEGER NOT NULL,
+    estimated_costs INTEGER NOT NULL,
+    PRIMARY KEY (day, tenant, user, key, model, tool, preset, currency)
+) WITHOUT ROWID""",
+)
+
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
     """Migrate a file to the current version. Raises Misconfigured for a file of another program or a newer version."""
@@ -295,6 +343,11 @@ def _allow_trim(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+def _add_ledger(connection: sqlite3.Connection) -> None:
+    for statement in _TENTH:
+        connection.execute(statement)
+
+
 _STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _make_tables,
     _add_catalog,
@@ -305,5 +358,6 @@ _STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _add_access_tokens,
     _add_audit,
     _allow_trim,
+    _add_ledger,
 )
 SCHEMA_VERSION = len(_STEPS)

@@ -10,6 +10,7 @@ from toolyard.stores.sqlite.access import SqliteAccess
 from toolyard.stores.sqlite.audit import SqliteAudit
 from toolyard.stores.sqlite.catalog import SqliteCatalog
 from toolyard.stores.sqlite.connections import SqliteDatabase, SqlitePorts, Synchronous, open_file
+from toolyard.stores.sqlite.ledger import SqliteLedger
 from toolyard.stores.sqlite.log import SqliteLog
 from toolyard.stores.sqlite.records import SqliteRecords
 from toolyard.stores.sqlite.search import SearchIndexer, SqliteSearch
@@ -42,7 +43,9 @@ class SqliteClaims(SqlitePorts):
         return [conversation for conversation, _ in due], later
 
 
-class SqliteStore(SqliteLog, SqliteClaims, SqliteCatalog, SqliteSearch, SqliteAccess, SqliteRecords, SqliteAudit):
+class SqliteStore(
+    SqliteLog, SqliteClaims, SqliteCatalog, SqliteSearch, SqliteAccess, SqliteRecords, SqliteAudit, SqliteLedger
+):
     """The embedded store: one writer thread with group commit, and one reader thread. Use `open` to create one."""
 
     @classmethod

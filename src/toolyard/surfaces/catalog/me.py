@@ -3,7 +3,7 @@
 from litestar import get
 from msgspec import Struct
 
-from toolyard.core.settings.model_cards import Price
+from toolyard.core.settings.prices import Price
 from toolyard.surfaces.http.openapi import ERRORS
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 

@@ -30,6 +30,7 @@ from toolyard.core.errors import (
     Unavailable,
 )
 from toolyard.core.items import Problem
+from toolyard.core.model_failures import BUDGET_EXCEEDED
 from toolyard.surfaces.http.model_failures import describe_failure
 from toolyard.surfaces.http.request_context import Scope, Send, get_request_context, get_request_head
 from toolyard.surfaces.surface import EncodeError, ErrorAnswer, ErrorBody
@@ -151,6 +152,16 @@ def build_rate_headers(per_minute: int, remaining: int, reset_after_s: float) ->
 def raise_model_failure(view: RunView) -> None:
     """Raise ModelFailed if the run has failed."""
     if (problem := view.problem) is not None:
+        raise ModelFailed(problem, view.run_id)
+
+
+def raise_refusal(view: RunView) -> None:
+    """Raise ModelFailed if the run has failed, or if a budget had no room for its next request to the model.
+
+    For answers that are not streams: the end of a stream is a sentence about the budget.
+    """
+    raise_model_failure(view)
+    if view.end is not None and view.end.detail == BUDGET_EXCEEDED and (problem := view.turns[-1].problem):
         raise ModelFailed(problem, view.run_id)
 
 

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from toolyard.core.items import Problem
 from toolyard.core.model_failures import (
+    BUDGET_EXCEEDED,
     CONTENT_FILTER,
     QUOTA_EXCEEDED,
     RATE_LIMITED,
@@ -26,6 +27,7 @@ MAX_RETRY_AFTER_S = 86_400
 _STATUS_AND_CODE: Mapping[str, tuple[int, str]] = {
     RATE_LIMITED: (429, "rate_limit_exceeded"),
     QUOTA_EXCEEDED: (429, "insufficient_quota"),
+    BUDGET_EXCEEDED: (402, BUDGET_EXCEEDED),
     TOO_LARGE: (400, "context_length_exceeded"),
     CONTENT_FILTER: (400, "content_filter"),
     UNAVAILABLE: (503, "server_error"),
@@ -66,7 +68,7 @@ def _is_overload(details: Mapping[str, object]) -> bool:
 
 
 def _build_headers(problem: Problem) -> dict[str, str]:
-    if problem.error_type == QUOTA_EXCEEDED:
+    if problem.error_type in (QUOTA_EXCEEDED, BUDGET_EXCEEDED):
         return {"x-should-retry": "false"}
     default_s = None if problem.error_type == RATE_LIMITED else DEFAULT_RETRY_AFTER_S
     seconds = problem.details.get("retry_after_s", default_s)

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from toolyard.core.errors import ToolyardError
 from toolyard.core.json_types import is_list, is_object
+from toolyard.core.model_failures import BUDGET_EXCEEDED
 from toolyard.surfaces.http.errors import build_error_response
 from toolyard.surfaces.http.openapi import describe_errors
 from toolyard.surfaces.surface import ErrorAnswer, ErrorBody
@@ -47,6 +48,8 @@ def encode_error(status: int, body: ErrorBody, headers: dict[str, str]) -> Error
     param = _find_field(body.details)
     if status == 422 and param == "model":
         status, code = 404, "model_not_found"
+    elif body.error_type == BUDGET_EXCEEDED:
+        status, code = 429, "insufficient_quota"
     else:
         status = _STATUSES.get(status, status)
         own_code = body.details.get("code")

@@ -26,7 +26,7 @@ from toolyard.engine.log.readers import Reader
 from toolyard.engine.service import Service, StartedRun
 from toolyard.named_locks import NamedLocks
 from toolyard.surfaces.http.authorization import admit_request
-from toolyard.surfaces.http.errors import invalid_field, raise_model_failure
+from toolyard.surfaces.http.errors import invalid_field, raise_refusal
 from toolyard.surfaces.http.idempotency import REPLAYED_HEADERS
 from toolyard.surfaces.http.request_context import HttpRequest, RequestContext, get_request_context
 from toolyard.surfaces.http.sse import HEARTBEAT_S, Hold, StreamEncoder, stream_events
@@ -391,4 +391,4 @@ def raise_failure(view: RunView, option_fields: Mapping[str, str]) -> None:
     if problem is not None and problem.error_type == UNSUPPORTED_OPTION:
         with name_sent_fields(option_fields):
             raise Invalid(problem.error, {"field": f"options.{problem.details.get('option')}"})
-    raise_model_failure(view)
+    raise_refusal(view)

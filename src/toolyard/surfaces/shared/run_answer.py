@@ -14,7 +14,7 @@ from toolyard.core.items import Item, UserMessage
 from toolyard.core.settings.limits import Limits
 from toolyard.engine.log.open_runs import is_at_rest
 from toolyard.engine.service import Service, StartedRun
-from toolyard.surfaces.http.errors import raise_model_failure
+from toolyard.surfaces.http.errors import raise_refusal
 from toolyard.surfaces.shared.chat_messages import ChatMessage, to_message, to_messages
 from toolyard.surfaces.shared.followed_run import load_front_run
 from toolyard.surfaces.shared.run_notices import RunNotices, join_notice
@@ -77,7 +77,7 @@ async def wait_for_answer(service: Service, started: StartedRun, limits: Limits,
         pass  # the answer then has the status "running" or "queued"
     finally:
         started.reader.detach()
-    raise_model_failure(view)
+    raise_refusal(view)
     state = await service.conversations.view(started.conversation)
     notice = notices.describe_waiting(view)
     if _is_behind_waiting_run(state, view.run_id):

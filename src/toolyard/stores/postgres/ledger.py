@@ -1,0 +1,146 @@
+"""Budgets, reservations and usage. Rows of budgets, which conversations share, are locked in the order of their keys.
+
+What an append adds is written in the statement that stores its entries: the cost of a turn, on the reservations of its
+own conversation, and the usage, in rows of this replica alone. So no append waits for one of another conversation.
+"""
+
+from collections.abc import Sequence
+
+from toolyard.core.store import Append, BudgetBalance, BudgetCharge, BudgetShare, Reservation, UsageQuery, UsageRow
+from toolyard.core.store.ledger import ALL_TURNS, ORPHAN_S, USAGE_COUNTS, USAGE_KEYS
+from toolyard.stores.postgres.connections import transpose_rows
+from toolyard.stores.postgres.lease import LeasedPorts
+
+_USAGE_COLUMNS = {name: "owner" if name == "user" else name for name in (*USAGE_KEYS, *USAGE_COUNTS)}
+"""The columns of the usage by the fields of its rows: `user` is a word of SQL."""
+_SHARES = "unnest($1::text[], $2::bytea[], $3::text[], $4::bigint[]) AS share (budget, scope, period, amount)"
+_ADD_BUDGETS = f"""INSERT INTO budgets (budget, scope, period) SELECT budget, scope, period FROM {_SHARES}
+ORDER BY 1, 2, 3 ON CONFLICT DO NOTHING"""
+# All or nothing: a budget without room, a row that does not exist yet or an earlier attempt to store the same
+# reservation leaves everything as it is. `locked` has the rows as they are once their locks are held.
+_RESERVE = f"""WITH locked AS MATERIALIZED (
+    SELECT b.budget, b.scope, b.period, b.spent + b.reserved + $5 > share.amount AS is_full
+    FROM budgets b JOIN {_SHARES} USING (budget, scope, period)
+    ORDER BY b.budget, b.scope, b.period FOR NO KEY UPDATE OF b
+), earlier AS MATERIALIZED (
+    SELECT EXISTS (SELECT 1 FROM reservations WHERE conversation = $6 AND turn = $7 AND attempt = $8) AS is_made
+), decision AS MATERIALIZED (
+    SELECT count(*) = cardinality($1::text[]) AND NOT bool_or(is_full OR is_made) AS is_granted FROM locked, earlier
+), taken AS (
+    UPDATE budgets b SET reserved = b.reserved + $5 FROM locked, decision
+    WHERE (b.budget, b.scope, b.period) = (locked.budget, locked.scope, locked.period) AND is_granted
+), noted AS (
+    INSERT INTO reservations (conversation, turn, attempt, budget, scope, period, at, micros, estimate)
+    SELECT $6, $7, $8, budget, scope, period, $9, $5, $10 FROM locked, decision WHERE is_granted
+)
+SELECT budget, scope, period, is_full AND NOT is_made FROM locked, earlier ORDER BY budget, scope, period"""
+_RELEASE_ORPHANS = """UPDATE reservations r SET cost = 0 WHERE cost IS NULL AND at < $1 AND NOT EXISTS (
+    SELECT 1 FROM conversations c WHERE c.id = r.conversation AND c.wake_at IS NOT NULL
+)"""
+_SETTLE = """WITH ended AS MATERIALIZED (
+    SELECT ctid FROM reservations WHERE cost IS NOT NULL LIMIT $1 FOR UPDATE SKIP LOCKED
+), settled AS (
+    DELETE FROM reservations r USING ended WHERE r.ctid = ended.ctid RETURNING r.budget, r.scope, r.period, micros, cost
+), sums AS MATERIALIZED (
+    SELECT budget, scope, period, sum(micros)::bigint AS micros, sum(cost)::bigint AS cost,
+        sum(greatest(cost - micros, 0))::bigint AS overdraft, count(*) AS number
+    FROM settled GROUP BY budget, scope, period
+), locked AS MATERIALIZED (
+    SELECT b.budget, b.scope, b.period FROM budgets b JOIN sums USING (budget, scope, period)
+    ORDER BY b.budget, b.scope, b.period FOR NO KEY UPDATE OF b
+)
+UPDATE budgets b SET spent = b.spent + sums.cost, reserved = b.reserved - sums.micros,
+    overdraft = b.overdraft + sums.overdraft
+FROM sums JOIN locked USING (budget, scope, period)
+WHERE (b.budget, b.scope, b.period) = (sums.budget, sums.scope, sums.period)
+RETURNING b.budget, b.scope, b.period, b.spent - sums.cost, b.spent, sums.number"""
+_BALANCES = """SELECT budget, scope, period, spent, reserved, overdraft FROM budgets WHERE period = ANY($1::text[])
+ORDER BY budget, scope, period"""
+CHARGE_ESTIMATES = "UPDATE reservations SET cost = estimate WHERE conversation = $1 AND cost IS NULL"
+_KEY_COLUMNS = ", ".join(_USAGE_COLUMNS[name] for name in USAGE_KEYS)
+_COUNT_COLUMNS = ", ".join(USAGE_COUNTS)
+_USAGE_TYPES = ("bigint", *("bytea" for _ in USAGE_KEYS[1:]), *("bigint" for _ in USAGE_COUNTS))
+FIRST_PARAMETER = 35
+"""The number of the first parameter of LEDGER, after those of the catalog."""
+_USAGE_PARAMETERS = ", ".join(f"${FIRST_PARAMETER + 5 + n}::{kind}[]" for n, kind in enumerate(_USAGE_TYPES))
+# Continues the statement of the writer, as the catalog's part does. The last attempt of a turn is charged for all of
+# them. Rows are grouped first, as no row may be changed twice in one statement.
+LEDGER = f""", settlement AS (
+    SELECT s.* FROM unnest(${FIRST_PARAMETER}::text[], ${FIRST_PARAMETER + 1}::text[], ${FIRST_PARAMETER + 2}::bigint[])
+    AS s (id, turn, micros) JOIN advanced USING (id)
+), turns_ended AS (
+    UPDATE reservations r SET cost = CASE WHEN attempt = (
+        SELECT max(attempt) FROM reservations l
+        WHERE l.conversation = r.conversation AND l.turn = r.turn AND l.budget = r.budget
+    ) THEN coalesce((SELECT micros FROM settlement s WHERE s.id = r.conversation AND s.turn = r.turn LIMIT 1), 0)
+    ELSE 0 END
+    WHERE r.conversation = ANY(${FIRST_PARAMETER}::text[]) AND r.cost IS NULL AND EXISTS (
+        SELECT 1 FROM settlement s WHERE s.id = r.conversation AND s.turn IN (r.turn, '{ALL_TURNS}')
+    )
+), used AS (
+    INSERT INTO usage ({_KEY_COLUMNS}, replica, {_COUNT_COLUMNS})
+    SELECT {_KEY_COLUMNS}, ${FIRST_PARAMETER + 3}, {", ".join(f"sum({name})" for name in USAGE_COUNTS)}
+    FROM unnest(${FIRST_PARAMETER + 4}::text[], {_USAGE_PARAMETERS}) AS u (id, {_KEY_COLUMNS}, {_COUNT_COLUMNS})
+    JOIN advanced USING (id) GROUP BY {_KEY_COLUMNS}
+    ON CONFLICT ({_KEY_COLUMNS}, replica)
+    DO UPDATE SET {", ".join(f"{name} = usage.{name} + excluded.{name}" for name in USAGE_COUNTS)}
+)"""
+
+
+class PostgresLedger(LeasedPorts):
+    async def reserve(self, reservation: Reservation) -> BudgetShare | None:
+        shares = [(s.budget, s.scope.encode(), s.period, s.limit_micros) for s in reservation.shares]
+        columns = transpose_rows(shares, 4)
+        attempt = reservation.conversation, reservation.turn, reservation.attempt
+        amounts = reservation.at, reservation.estimate_micros
+        while True:
+            rows = await self._database.fetch(_RESERVE, *columns, reservation.micros, *attempt, *amounts)
+            if len(rows) == len(shares):
+                full = {(budget, scope, period) for budget, scope, period, is_full in rows if is_full}
+                return next((s for s in reservation.shares if (s.budget, s.scope.encode(), s.period) in full), None)
+            await self._database.fetch(_ADD_BUDGETS, *columns)
+
+    async def settle_reservations(self, now: float, limit: int) -> tuple[int, Sequence[BudgetCharge]]:
+        await self._database.fetch(_RELEASE_ORPHANS, now - ORPHAN_S)
+        rows = await self._database.fetch(_SETTLE, limit)
+        charges = [
+            BudgetCharge(budget=budget, scope=scope.decode(), period=period, spent_before=before, spent=spent)
+            for budget, scope, period, before, spent, _ in rows
+        ]
+        return sum(row[5] for row in rows), charges
+
+    async def read_balances(self, periods: Sequence[str]) -> Sequence[BudgetBalance]:
+        return [
+            BudgetBalance(
+                budget=budget, scope=scope.decode(), period=period, spent=spent, reserved=reserved, overdraft=overdraft
+            )
+            for budget, scope, period, spent, reserved, overdraft in await self._database.fetch(_BALANCES, periods)
+        ]
+
+    async def read_usage(self, query: UsageQuery) -> Sequence[UsageRow]:
+        names: tuple[str, ...] = (*query.group_by, "currency")
+        groups = ", ".join(_USAGE_COLUMNS[name] for name in names)
+        sums = ", ".join(f"sum({name})::bigint" for name in USAGE_COUNTS)
+        statement = f"""SELECT {groups}, {sums} FROM usage WHERE day BETWEEN $1 AND $2
+        AND ($3::bytea IS NULL OR tenant = $3) AND ($4::bytea IS NULL OR owner = $4)
+        GROUP BY {groups} ORDER BY {groups} LIMIT $5"""
+        tenant, user = (None if name is None else name.encode() for name in (query.tenant, query.user))
+        rows = await self._database.fetch(statement, query.first_day, query.last_day, tenant, user, query.limit)
+        return [_build_usage_row(names, tuple(row)) for row in rows]
+
+
+def build_ledger_parameters(appends: Sequence[Append], replica: str) -> list[object]:
+    """Return the parameters of LEDGER for the appends of a group."""
+    settlements = [(append.conversation, s.turn, s.micros) for append in appends for s in append.settlements]
+    usage = [(append.conversation, *_list_values(row)) for append in appends for row in append.usage]
+    return [*transpose_rows(settlements, 3), replica, *transpose_rows(usage, 1 + len(_USAGE_COLUMNS))]
+
+
+def _list_values(row: UsageRow) -> list[object]:
+    values: list[object] = [getattr(row, name) for name in (*USAGE_KEYS, *USAGE_COUNTS)]
+    return [value.encode() if isinstance(value, str) else value for value in values]
+
+
+def _build_usage_row(names: Sequence[str], values: Sequence[object]) -> UsageRow:
+    decoded = (value.decode() if isinstance(value, bytes) else value for value in values)
+    return UsageRow(**dict(zip((*names, *USAGE_COUNTS), decoded, strict=True)))  # pyright: ignore[reportArgumentType]

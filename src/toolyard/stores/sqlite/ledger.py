@@ -1,0 +1,112 @@
+"""Budgets, reservations and usage. The writer thread runs one job at a time: a job is one conditional change."""
+
+import sqlite3
+from collections.abc import Sequence
+
+from toolyard.core.store import (
+    BudgetBalance,
+    BudgetCharge,
+    BudgetShare,
+    Reservation,
+    Settlement,
+    UsageQuery,
+    UsageRow,
+)
+from toolyard.core.store.ledger import ALL_TURNS, ORPHAN_S, USAGE_COUNTS, USAGE_KEYS
+from toolyard.stores.sqlite.connections import SqlitePorts
+
+_KEY = "budget = ? AND scope = ? AND period = ?"
+_IS_RESERVED = "SELECT 1 FROM reservations WHERE conversation = ? AND turn = ? AND attempt = ? LIMIT 1"
+_READ_TAKEN = f"SELECT spent + reserved FROM budgets WHERE {_KEY}"
+_TAKE = """INSERT INTO budgets (budget, scope, period, reserved) VALUES (?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET reserved = reserved + excluded.reserved"""
+_ADD_RESERVATION = """INSERT INTO reservations
+(conversation, turn, attempt, budget, scope, period, at, micros, estimate) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+# The last attempt of a turn is charged for all of them, in the period in which it was reserved.
+_END_TURN = f"""UPDATE reservations SET cost = CASE WHEN attempt = (
+    SELECT max(attempt) FROM reservations last
+    WHERE last.conversation = ?1 AND last.turn = reservations.turn AND last.budget = reservations.budget
+) THEN ?3 ELSE 0 END WHERE conversation = ?1 AND (turn = ?2 OR ?2 = '{ALL_TURNS}') AND cost IS NULL"""
+CHARGE_ESTIMATES = "UPDATE reservations SET cost = estimate WHERE conversation = ? AND cost IS NULL"
+_RELEASE_ORPHANS = """UPDATE reservations SET cost = 0 WHERE cost IS NULL AND at < ?
+AND NOT EXISTS (SELECT 1 FROM conversations WHERE id = conversation AND wake_at IS NOT NULL)"""
+_LIST_ENDED = """SELECT rowid, budget, scope, period, micros, cost FROM reservations
+WHERE cost IS NOT NULL LIMIT ?"""
+_CHARGE = f"""UPDATE budgets SET spent = spent + ?, reserved = reserved - ?, overdraft = overdraft + ?
+WHERE {_KEY} RETURNING spent"""
+_BALANCES = """SELECT budget, scope, period, spent, reserved, overdraft FROM budgets
+WHERE period IN ({}) ORDER BY budget, scope, period"""
+_USAGE_COLUMNS = [f'"{name}"' for name in (*USAGE_KEYS, *USAGE_COUNTS)]
+_ADD_USAGE = f"""INSERT INTO usage ({", ".join(_USAGE_COLUMNS)}) VALUES ({", ".join("?" for _ in _USAGE_COLUMNS)})
+ON CONFLICT DO UPDATE SET {", ".join(f'"{name}" = "{name}" + excluded."{name}"' for name in USAGE_COUNTS)}"""
+
+
+class SqliteLedger(SqlitePorts):
+    async def reserve(self, reservation: Reservation) -> BudgetShare | None:
+        def work(connection: sqlite3.Connection) -> BudgetShare | None:
+            return _reserve(connection, reservation)
+
+        return await self._database.write(work)
+
+    async def settle_reservations(self, now: float, limit: int) -> tuple[int, Sequence[BudgetCharge]]:
+        def work(connection: sqlite3.Connection) -> tuple[int, Sequence[BudgetCharge]]:
+            return _settle(connection, now, limit)
+
+        return await self._database.write(work)
+
+    async def read_balances(self, periods: Sequence[str]) -> Sequence[BudgetBalance]:
+        query = _BALANCES.format(", ".join("?" for _ in periods))
+        names = BudgetBalance.__struct_fields__
+        rows = await self._database.fetch(query, *periods)
+        return [BudgetBalance(**dict(zip(names, row, strict=True))) for row in rows]
+
+    async def read_usage(self, query: UsageQuery) -> Sequence[UsageRow]:
+        names = (*query.group_by, "currency")
+        groups = ", ".join(f'"{name}"' for name in names)
+        sums = ", ".join(f'sum("{name}")' for name in USAGE_COUNTS)
+        statement = f"""SELECT {groups}, {sums} FROM usage WHERE day BETWEEN ?1 AND ?2
+        AND (?3 IS NULL OR tenant = ?3) AND (?4 IS NULL OR user = ?4) GROUP BY {groups} ORDER BY {groups} LIMIT ?5"""
+        values = query.first_day, query.last_day, query.tenant, query.user, query.limit
+        rows = await self._database.fetch(statement, *values)
+        return [UsageRow(**dict(zip((*names, *USAGE_COUNTS), row, strict=True))) for row in rows]
+
+
+def _reserve(connection: sqlite3.Connection, reservation: Reservation) -> BudgetShare | None:
+    attempt = reservation.conversation, reservation.turn, reservation.attempt
+    if connection.execute(_IS_RESERVED, attempt).fetchone():
+        return None
+    for share in reservation.shares:
+        row = connection.execute(_READ_TAKEN, (share.budget, share.scope, share.period)).fetchone()
+        if (row[0] if row else 0) + reservation.micros > share.limit_micros:
+            return share
+    amounts = reservation.at, reservation.micros, reservation.estimate_micros
+    for share in reservation.shares:
+        key = share.budget, share.scope, share.period
+        connection.execute(_TAKE, (*key, reservation.micros))
+        connection.execute(_ADD_RESERVATION, (*attempt, *key, *amounts))
+    return None
+
+
+def _settle(connection: sqlite3.Connection, now: float, limit: int) -> tuple[int, Sequence[BudgetCharge]]:
+    connection.execute(_RELEASE_ORPHANS, (now - ORPHAN_S,))
+    rows = connection.execute(_LIST_ENDED, (limit,)).fetchall()
+    charges: dict[tuple[str, str, str], BudgetCharge] = {}
+    for number, budget, scope, period, micros, cost in rows:
+        connection.execute("DELETE FROM reservations WHERE rowid = ?", (number,))
+        key = budget, scope, period
+        (spent,) = connection.execute(_CHARGE, (cost, micros, max(0, cost - micros), *key)).fetchone()
+        before = charges[key].spent_before if key in charges else spent - cost
+        charges[key] = BudgetCharge(budget=budget, scope=scope, period=period, spent_before=before, spent=spent)
+    return len(rows), list(charges.values())
+
+
+def end_turns(connection: sqlite3.Connection, conversation: str, settlements: Sequence[Settlement]) -> None:
+    """Note what turns cost on the reservations of their conversation, in the transaction that stores their ends."""
+    for settlement in settlements:
+        connection.execute(_END_TURN, (conversation, settlement.turn, settlement.micros))
+
+
+def add_usage(connection: sqlite3.Connection, rows: Sequence[UsageRow]) -> None:
+    """Add rows to the usage, in the transaction that stores the entries that they are about."""
+    for row in rows:
+        connection.execute(_ADD_USAGE, tuple(getattr(row, name) for name in (*USAGE_KEYS, *USAGE_COUNTS)))
