@@ -7,12 +7,13 @@ import pytest
 
 from core.story import user
 from support import collect_events, open_yard, wait_for_event
-from toolyard import tool
+from toolyard import Caller, Limits, tool
 from toolyard.core.conversation.events import (
     CallEnded,
     Durable,
     Entry,
     RunEnded,
+    RunStarted,
     RunSuspended,
     TurnEnded,
     TurnFailed,
@@ -20,8 +21,9 @@ from toolyard.core.conversation.events import (
 )
 from toolyard.core.failed_results import build_failed_result
 from toolyard.core.items import Call, Outcome, Problem, Result, Usage
+from toolyard.core.settings.prices import Cost
 from toolyard.engine.access.authentication import LOCAL_ADMIN
-from toolyard.observability.metrics import BOUNDS_S, Load, Metrics
+from toolyard.observability.metrics import BOUNDS_S, MAX_SPENT_LABELS, Load, Metrics
 from toolyard.observability.telemetry import Observers
 from toolyard.testing import call, say
 
@@ -44,7 +46,7 @@ class MetricsRecorder:
     """Metrics of a server with one tool, told of events one by one."""
 
     def __init__(self) -> None:
-        self.metrics = Metrics(lambda tool: tool == "search")
+        self.metrics = Metrics(lambda tool: tool == "search", lambda _: Caller(tenant="acme"))
 
     def add(self, event: Durable, at: float = 0.0) -> "MetricsRecorder":
         Observers(self.metrics.handlers).observe([Entry(conversation="k", seq=1, at=at, event=event, run="r")])
@@ -201,3 +203,30 @@ async def test_a_run_that_an_earlier_process_left_waiting_is_still_counted(tmp_p
         await wait_for_event(yard.run("order milk"), RunSuspended)
     async with open_yard([], [order], store=store) as yard:
         assert (await yard.service.measure_load()).waiting == 1
+
+
+def test_tokens_and_costs_are_counted_by_model_and_tenant_and_unknown_costs_apart() -> None:
+    recorder = MetricsRecorder()
+    usage = Usage(input_tokens=100, output_tokens=20, cached_tokens=50, cache_writes_5m=5, cache_writes_1h=1)
+    recorder.add(RunStarted(model="openai:gpt-5", limits=Limits()))
+    recorder.add(TurnEnded(items=(), finish="stop", usage=usage, cost=Cost(micros=1_500_000)))
+    recorder.add(TurnEnded(items=(), finish="stop", usage=usage, fallback="ollama:small"))
+    recorder.add(
+        TurnFailed(problem=Problem(error="x", error_type="timeout"), cost=Cost(micros=500_000, estimated=True))
+    )
+    values = recorder.samples
+    first, second = 'model="openai:gpt-5",tenant="acme"', 'model="ollama:small",tenant="acme"'
+    assert values[f'toolyard_model_cost_total{{{first},currency="USD"}}'] == 2.0
+    assert values[f'toolyard_model_tokens_total{{{first},kind="cache_write"}}'] == 6
+    assert values[f'toolyard_model_tokens_total{{{second},kind="output"}}'] == 20
+    assert values[f"toolyard_unpriced_turns_total{{{second}}}"] == 1
+    assert not [name for name in values if second in name and "cost_total" in name]
+
+
+def test_the_labels_of_models_are_bounded() -> None:
+    recorder = MetricsRecorder()
+    for number in range(MAX_SPENT_LABELS + 50):
+        recorder.add(TurnEnded(items=(), finish="stop", fallback=f"openai:made-up-{number}"))
+    values = recorder.samples
+    assert values['toolyard_unpriced_turns_total{model="(others)",tenant="(others)"}'] == 50
+    assert sum(name.startswith("toolyard_unpriced_turns_total") for name in values) == MAX_SPENT_LABELS + 1

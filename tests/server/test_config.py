@@ -843,3 +843,48 @@ def test_every_source_that_cannot_be_had_is_told_at_once(tmp_path: Path) -> None
         == "tools 'no_such_module.tools' cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"
     )
     assert len(messages) == 5 and all("tools " in message for message in messages)
+
+
+# Budgets and prices
+
+BUDGET = '[budgets.team]\namount = 5.0\ntime_zone = "UTC"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[budgets.team]\namount = -1\n", "line 2: budgets.team.amount must be a number above 0"),
+        ("[budgets.team]\namount = 5\n", "budgets.team.time_zone is missing: a month begins at midnight somewhere"),
+        (
+            '[budgets.team]\namount = 5.0\ntime_zone = "Mars/Olympus"\n',
+            "team.time_zone is not a time zone",
+        ),
+        (f'{BUDGET}currency = "dollars"\n', "line 4: budgets.team.currency must be three letters such as USD"),
+        (f'{BUDGET}currency = "XYZ"\n', "line 4: budgets.team.currency is one in which no model has a price"),
+        (
+            f"{BUDGET}[prices.a]\ninput = 1\noutput = 1\n[prices.b]\ninput = 1\noutput = 1\ncurrency = 'EUR'\n",
+            "budgets.team.currency is USD, and the price of 'b' is in EUR: use one currency",
+        ),
+        (f'{BUDGET}window = "year"\n', 'line 4: budgets.team.window must be one of "day", "month", "total"'),
+        (f'{BUDGET}only = ["ana"]\n', "line 4: budgets.team.only is for a scope with names"),
+        (f"{BUDGET}ammount = 5\n", "line 4: budgets.team.ammount is not a setting; did you mean amount?"),
+        ("[budgets.team]\n", "budgets.team needs amount"),
+        ("[prices.a]\ninput = -1\noutput = 1\n", "line 2: prices.a.input must be a number from 0"),
+        (
+            "[prices.a]\ninput = 1\noutput = 1\ntiers = [{above = 9, input = 1, output = 1},"
+            " {above = 5, input = 1, output = 1}]\n",
+            "line 4: prices.a.tiers must be in the order of `above`",
+        ),
+        ("[tool.x]\nprice = -1\n", "line 2: tool.x.price must be a number from 0"),
+        ("reserve_output_tokens = 0\n", "line 1: reserve_output_tokens must be a whole number from 1"),
+    ],
+)
+def test_a_wrong_budget_or_price_is_told_at_its_field(file: Path, text: str, complaint: str) -> None:
+    complaints = list_complaints(file, text)
+    assert len(complaints) == 1
+    assert complaint in complaints[0]
+
+
+def test_a_budget_in_another_currency_is_accepted_if_all_prices_are_in_it(file: Path) -> None:
+    text = f"{BUDGET}currency = 'EUR'\n[prices.a]\ninput = 1\noutput = 1\ncurrency = 'EUR'\n"
+    assert load_text(file, text).budgets["team"].micros == 5_000_000

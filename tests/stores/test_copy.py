@@ -19,7 +19,19 @@ from toolyard.core.conversation.events import CallEnded, Entry, RequestKey, RunS
 from toolyard.core.errors import Misconfigured, Refused, StoreDown, Unavailable
 from toolyard.core.items import Result, TextPart, UserMessage
 from toolyard.core.ports import ModelRequest
-from toolyard.core.store import CatalogQuery, Claim, ConversationCard, CopyableStore, Export, Key
+from toolyard.core.store import (
+    Append,
+    BudgetBalance,
+    BudgetShare,
+    CatalogQuery,
+    Claim,
+    ConversationCard,
+    CopyableStore,
+    Export,
+    Key,
+    Reservation,
+    Settlement,
+)
 from toolyard.core.store.audit_chain import AuditQuery, AuditRecord
 from toolyard.stores.copy import CopyCounts, EncodeRecord, copy_store
 from toolyard.testing import Scripted, Turn, call, say
@@ -162,6 +174,8 @@ async def test_a_copy_holds_every_kind_of_row(source_url: str, target_url: str) 
         assert await target.list_records(kind) == [(name, body)]
     assert await target.list_figures(0, 1000) == await source.list_figures(0, 1000)
     assert counts.figures == len(await source.list_figures(0, 1000)) > 0
+    assert await target.list_usage(0, 1000) == await source.list_usage(0, 1000)
+    assert counts.usage == len(await source.list_usage(0, 1000)) >= 2, "those of two users"
     every_entry = AuditQuery(oldest_first=True, limit=1000)
     audit = await target.read_audit(every_entry)
     assert audit == await source.read_audit(every_entry) and find_break(audit) == ""
@@ -173,6 +187,34 @@ async def test_a_copy_holds_every_kind_of_row(source_url: str, target_url: str) 
             assert await target.find_runs(trace) == await source.find_runs(trace)
     await target.close()
     await source.close()
+
+
+async def test_what_was_spent_of_a_budget_is_copied_and_open_reservations_are_left(
+    source_url: str, target_url: str
+) -> None:
+    source = await open_copyable(source_url)
+    share = BudgetShare(budget="team", scope="ana\0", period="2027-01", limit_micros=1_000)
+    for conversation, micros in (("waiting", 100), ("interrupted", 300)):
+        reservation = Reservation(
+            conversation=conversation,
+            turn="1",
+            attempt=1,
+            at=0.0,
+            micros=micros,
+            estimate_micros=0,
+            shares=(share,),
+        )
+        assert await source.reserve(reservation) is None
+    claim = await source.claim("waiting")
+    assert isinstance(claim, Claim)
+    ended = [Settlement(turn="1", micros=150)]
+    await source.append(Append(conversation="waiting", epoch=claim.epoch, wake_at=0.0, settlements=ended))
+    await source.close()
+    await copy(source_url, target_url)
+    target = await open_copyable(target_url)
+    spent = BudgetBalance(budget="team", scope="ana\0", period="2027-01", spent=150, overdraft=50)
+    assert list(await target.read_balances(["2027-01"])) == [spent]
+    await target.close()
 
 
 async def test_a_server_goes_on_where_the_last_one_stopped(source_url: str, target_url: str) -> None:

@@ -6,20 +6,26 @@ Labels are bounded: all tools that this server does not have share one label, wh
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from msgspec import Struct
 
+from toolyard.core.caller import Caller
 from toolyard.core.conversation.events import (
     CallEnded,
     Entry,
     HistoryCompacted,
     RunEnded,
+    RunStarted,
     TurnEnded,
     TurnFailed,
     TurnStarted,
 )
 from toolyard.core.failed_results import UNKNOWN_TOOL, is_unknown_tool
 from toolyard.core.items import Result, Usage
+from toolyard.core.masking import mask_addresses
+from toolyard.core.settings.prices import MICROS, Cost
+from toolyard.core.store.figures import OTHERS
 from toolyard.observability.telemetry import Handlers, bind
 
 CONTENT_TYPE = "text/plain; version=0.0.4"
@@ -27,6 +33,9 @@ PROVIDER = "(provider)"
 BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 MAX_TURNS = 100_000
 """Beyond this number of open turns their start times are dropped: some end in another process, never here."""
+
+MAX_SPENT_LABELS = 1_000
+"""Pairs of a model and a tenant that are counted apart. The others are counted together."""
 
 Labels = Mapping[str, str]
 
@@ -52,11 +61,35 @@ class Histogram:
         self.sum_s += seconds
 
 
+@dataclass(slots=True)
+class _Spent:
+    """What a model was used and has cost for one tenant."""
+
+    usage: Usage = field(default_factory=Usage)
+    micros: Counter[str] = field(default_factory=Counter[str])
+    """By currency."""
+    unpriced: int = 0
+
+    def list_tokens(self) -> Iterable[tuple[str, int]]:
+        usage = self.usage
+        yield "cache_write", usage.cache_writes_5m + usage.cache_writes_1h
+        yield from (("cached", usage.cached_tokens), ("input", usage.input_tokens), ("output", usage.output_tokens))
+        yield "reasoning", usage.reasoning_tokens
+
+
 class Metrics:
     """An observer that counts stored entries."""
 
-    def __init__(self, is_tool: Callable[[str], bool]) -> None:
+    def __init__(
+        self, is_tool: Callable[[str], bool], find_owner: Callable[[str], Caller | None] = lambda _: None
+    ) -> None:
+        """`find_owner` returns the owner of a conversation that this process drives."""
         self._is_tool = is_tool
+        self._find_owner = find_owner
+        self._models: dict[str, str] = {}
+        """The model of each open run."""
+        self._spent: dict[tuple[str, str], _Spent] = {}
+        """By model and tenant."""
         self._unauthenticated = 0
         self._runs: Counter[str] = Counter()
         self._turns: Counter[str] = Counter()
@@ -67,6 +100,7 @@ class Metrics:
         self._began: dict[str, float] = {}
         """The start time of the open turn, by run."""
         self.handlers: Handlers = {
+            **bind(RunStarted, self._start_run),
             **bind(TurnStarted, self._start_turn),
             **bind(TurnEnded, self._end_turn),
             **bind(TurnFailed, self._fail_turn),
@@ -79,6 +113,26 @@ class Metrics:
         """Count a request without a valid key or token: nobody whom the audit log could name."""
         self._unauthenticated += 1
 
+    def _start_run(self, entry: Entry, event: RunStarted) -> None:
+        if len(self._models) >= MAX_TURNS:
+            self._models.clear()
+        self._models[entry.run] = event.model
+
+    def _count_spending(self, entry: Entry, model: str, usage: Usage, cost: Cost | None) -> None:
+        owner = self._find_owner(entry.conversation)
+        name = model or self._models.get(entry.run, "")
+        name = mask_addresses(name, every_parameter=True) if "://" in name else name
+        key = name, owner.tenant if owner else ""
+        spent = self._spent.get(key)
+        if spent is None:
+            key = key if len(self._spent) < MAX_SPENT_LABELS else (OTHERS, OTHERS)
+            spent = self._spent.setdefault(key, _Spent())
+        spent.usage = spent.usage.plus(usage)
+        if cost is None:
+            spent.unpriced += 1
+        else:
+            spent.micros[cost.currency] += cost.micros
+
     def _start_turn(self, entry: Entry, _: TurnStarted) -> None:
         if len(self._began) >= MAX_TURNS:
             self._began.clear()
@@ -87,17 +141,23 @@ class Metrics:
     def _end_turn(self, entry: Entry, event: TurnEnded) -> None:
         self._count_turn(entry, event.finish)
         self._usage = self._usage.plus(event.usage)
+        self._count_spending(entry, event.fallback, event.usage, event.cost)
         for item in event.items:
             if isinstance(item, Result):
                 self._calls[PROVIDER, item.outcome] += 1
 
-    def _fail_turn(self, entry: Entry, _: TurnFailed) -> None:
+    def _fail_turn(self, entry: Entry, event: TurnFailed) -> None:
         self._count_turn(entry, "failed")
+        if event.cost is not None:
+            self._count_spending(entry, "", Usage(), event.cost)
 
-    def _count_summary(self, _: Entry, event: HistoryCompacted) -> None:
+    def _count_summary(self, entry: Entry, event: HistoryCompacted) -> None:
         self._usage = self._usage.plus(event.usage)
+        if event.usage.total or event.cost is not None:
+            self._count_spending(entry, "", event.usage, event.cost)
 
-    def _end_run(self, _: Entry, event: RunEnded) -> None:
+    def _end_run(self, entry: Entry, event: RunEnded) -> None:
+        self._models.pop(event.run_id or entry.run, None)
         self._runs[event.ending] += 1
 
     def _count_turn(self, entry: Entry, finish: str) -> None:
@@ -121,7 +181,9 @@ class Metrics:
             histogram.observe(result.duration_ms / 1000)
 
     def render(self, load: Load) -> str:
-        return "\n".join((*self._render_counters(), *self._render_histograms(), *_render_gauges(load), ""))
+        return "\n".join(
+            (*self._render_counters(), *self._render_spending(), *self._render_histograms(), *_render_gauges(load), "")
+        )
 
     def _render_counters(self) -> Iterator[str]:
         name = "toolyard_unauthenticated_requests_total"
@@ -140,6 +202,24 @@ class Metrics:
         used = (("cached", self._usage.cached_tokens), ("input", self._usage.input_tokens))
         for kind, n in (*used, ("output", self._usage.output_tokens)):
             yield _render_line("toolyard_tokens_total", {"kind": kind}, n)
+
+    def _render_spending(self) -> Iterator[str]:
+        ordered = sorted(self._spent.items(), key=lambda item: item[0])
+        spending = [({"model": model, "tenant": tenant}, spent) for (model, tenant), spent in ordered]
+        name = "toolyard_model_tokens_total"
+        yield from _render_head(name, "counter", "Tokens by model and tenant; cached and cache_write are also input.")
+        for labels, spent in spending:
+            for kind, n in spent.list_tokens():
+                yield _render_line(name, {**labels, "kind": kind}, n)
+        name = "toolyard_model_cost_total"
+        yield from _render_head(name, "counter", "Costs by model and tenant, in units of the currency.")
+        for labels, spent in spending:
+            for currency, micros in sorted(spent.micros.items()):
+                yield _render_line(name, {**labels, "currency": currency}, micros / MICROS)
+        name = "toolyard_unpriced_turns_total"
+        yield from _render_head(name, "counter", "Turns whose cost is unknown, by model and tenant.")
+        for labels, spent in spending:
+            yield _render_line(name, labels, spent.unpriced)
 
     def _render_histograms(self) -> Iterator[str]:
         yield from _render_head("toolyard_turn_seconds", "histogram", "How long model turns took.")

@@ -1,4 +1,5 @@
-"""Copy a store to another one, of whatever kind: logs, whole results, keys, records and figures, through their ports.
+"""Copy a store to another one, of whatever kind: logs, whole results, keys, records, figures, budgets and usage,
+through their ports.
 
 Lists, traces and requests are not copied: the target projects them from the entries, as it does with new ones. What is
 only of the moment or can be made again is left: rate limits, snapshots, the record of the readiness probe, and the
@@ -35,6 +36,7 @@ class CopyCounts:
     records: int = 0
     figures: int = 0
     audit: int = 0
+    usage: int = 0
 
 
 async def copy_store(
@@ -63,6 +65,7 @@ async def copy_store(
     while figures := await source.list_figures(counts.figures, FIGURES_PER_PAGE):
         await target.add_figures(figures)
         counts.figures += len(figures)
+    await _copy_ledger(source, target, counts)
     last_number = 0
     while entries := await source.read_audit(AuditQuery(cursor=last_number, oldest_first=True, limit=AUDIT_PER_PAGE)):
         await target.copy_audit(entries)
@@ -75,6 +78,19 @@ async def copy_store(
         last = page[-1][0]
         report(counts)
     return counts
+
+
+async def _copy_ledger(source: CopyableStore, target: CopyableStore, counts: CopyCounts) -> None:
+    """Copy what was spent and used. What open turns have reserved is left: they reserve again in the target."""
+    while (await source.settle_reservations(0.0, FIGURES_PER_PAGE))[0]:
+        pass
+    copied = 0
+    while balances := await source.list_balances(copied, FIGURES_PER_PAGE):
+        await target.copy_ledger(balances, ())
+        copied += len(balances)
+    while usage := await source.list_usage(counts.usage, FIGURES_PER_PAGE):
+        await target.copy_ledger((), usage)
+        counts.usage += len(usage)
 
 
 async def _require_unused(store: CopyableStore, role: str) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from toolyard.core.store import BudgetBalance, BudgetCharge, BudgetShare, Reservation, Settlement, UsageQuery, UsageRow
-from toolyard.core.store.ledger import ALL_TURNS, ORPHAN_S, USAGE_KEYS, BudgetKey, add_usage, list_key
+from toolyard.core.store.ledger import ALL_TURNS, ORPHAN_S, USAGE_KEYS, BudgetKey, add_usage, build_balance, list_key
 
 
 @dataclass(slots=True)
@@ -86,8 +86,7 @@ class MemoryLedger:
         return BudgetCharge(budget=budget, scope=scope, period=period, spent_before=before, spent=after.spent)
 
     def _find(self, key: BudgetKey) -> BudgetBalance:
-        budget, scope, period = key
-        return self.balances.get(key) or BudgetBalance(budget=budget, scope=scope, period=period)
+        return self.balances.get(key) or build_balance(key)
 
     def add_usage(self, rows: Iterable[UsageRow]) -> None:
         for row in rows:

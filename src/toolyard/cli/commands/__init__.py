@@ -10,6 +10,7 @@ COMMANDS = {
     "keys": "create, list, rotate and revoke keys for a server",
     "access": "explain who may use a tool",
     "audit": "list and verify the audit log",
+    "usage": "show what models and tools were used and cost",
     "trace": "draw the runs of a correlation id over time",
     "migrate": "create or update the tables of a PostgreSQL store, as a server does when it starts",
     "migrate-store": "copy everything of a store to another, empty one",

@@ -138,6 +138,18 @@ class Export(Protocol):
         """Return rows after the first `offset` ones, in an order of their own. A step may come several times."""
         ...
 
+    async def list_balances(self, offset: int, limit: int) -> Sequence[BudgetBalance]:
+        """Return the balances of all budgets after the first `offset` ones, in an order of their own."""
+        ...
+
+    async def list_usage(self, offset: int, limit: int) -> Sequence[UsageRow]:
+        """Return rows of the usage after the first `offset` ones, in an order of their own."""
+        ...
+
+    async def copy_ledger(self, balances: Sequence[BudgetBalance], usage: Sequence[UsageRow]) -> None:
+        """Store balances of another store, without what is reserved there, and add its usage."""
+        ...
+
     async def copy_audit(self, entries: Sequence[AuditEntry]) -> None:
         """Store entries of another store as they are. Their numbers must not be taken here."""
         ...

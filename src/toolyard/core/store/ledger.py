@@ -148,6 +148,12 @@ def list_key(row: BudgetShare | BudgetBalance) -> BudgetKey:
     return row.budget, row.scope, row.period
 
 
+def build_balance(key: BudgetKey) -> BudgetBalance:
+    """Return the balance of a budget that nothing was reserved of yet."""
+    budget, scope, period = key
+    return BudgetBalance(budget=budget, scope=scope, period=period)
+
+
 def add_usage(row: UsageRow, other: UsageRow) -> UsageRow:
     """Return the sum of two rows under the keys of the first."""
     keys = {name: getattr(row, name) for name in USAGE_KEYS}

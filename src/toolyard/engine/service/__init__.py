@@ -14,7 +14,7 @@ from toolyard.core.conversation.settings import Settings
 from toolyard.core.ports import Clock, McpProxy
 from toolyard.core.settings.prices import Price
 from toolyard.core.settings.texts import CustomTexts
-from toolyard.core.store import Store
+from toolyard.core.store import BudgetBalance, Store, UsageQuery, UsageRow
 from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, clean_reference
 from toolyard.core.store.figures import select_step
 from toolyard.engine.access.presets import Presets
@@ -62,7 +62,7 @@ class Service:
         self.auditor = Auditor(store, deps.clock)
         self.failed_sign_ins = FailedSignIns(self.auditor, tasks.create_task)
         self.refused_attempts = RefusedAttempts(self.auditor, tasks.create_task)
-        self.metrics = Metrics(lambda tool: deps.registry.find(tool) is not None)
+        self.metrics = Metrics(lambda tool: deps.registry.find(tool) is not None, self._find_conversation_owner)
         self._figures = FigureRecorder(store, deps.clock.now, tasks.create_task, self._find_conversation_owner)
         ends = (TurnEnded, TurnFailed, HistoryCompacted, CallEnded) if deps.spending.budgets else ()
         settler: Handlers = dict.fromkeys(ends, self._settle_soon)
@@ -116,6 +116,14 @@ class Service:
     @property
     def prices(self) -> Mapping[str, Price]:
         return self._deps.prices
+
+    async def read_usage(self, query: UsageQuery) -> Sequence[UsageRow]:
+        """Return the usage of models and tools. Permission is not checked here."""
+        return await self._store.read_usage(query)
+
+    async def read_balances(self, periods: Sequence[str]) -> Sequence[BudgetBalance]:
+        """Return what was spent of the budgets in these periods. Permission is not checked here."""
+        return await self._store.read_balances(periods)
 
     async def read_audit(self, query: AuditQuery) -> Sequence[AuditEntry]:
         """Return a page of the audit log. Permission is not checked here."""

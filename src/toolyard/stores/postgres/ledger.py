@@ -59,7 +59,18 @@ ORDER BY budget, scope, period"""
 CHARGE_ESTIMATES = "UPDATE reservations SET cost = estimate WHERE conversation = $1 AND cost IS NULL"
 _KEY_COLUMNS = ", ".join(_USAGE_COLUMNS[name] for name in USAGE_KEYS)
 _COUNT_COLUMNS = ", ".join(USAGE_COUNTS)
+_LIST_BALANCES = """SELECT budget, scope, period, spent, reserved, overdraft FROM budgets
+ORDER BY budget, scope, period LIMIT $1 OFFSET $2"""
+_COPY_BALANCES = """INSERT INTO budgets (budget, scope, period, spent, overdraft)
+SELECT * FROM unnest($1::text[], $2::bytea[], $3::text[], $4::bigint[], $5::bigint[])"""
+_LIST_USAGE = f"SELECT {_KEY_COLUMNS}, {_COUNT_COLUMNS} FROM usage ORDER BY {_KEY_COLUMNS}, replica LIMIT $1 OFFSET $2"
 _USAGE_TYPES = ("bigint", *("bytea" for _ in USAGE_KEYS[1:]), *("bigint" for _ in USAGE_COUNTS))
+_COPY_PARAMETERS = ", ".join(f"${2 + n}::{kind}[]" for n, kind in enumerate(_USAGE_TYPES))
+_ADD_COUNTS = ", ".join(f"{name} = usage.{name} + excluded.{name}" for name in USAGE_COUNTS)
+_COPY_USAGE = f"""INSERT INTO usage ({_KEY_COLUMNS}, replica, {_COUNT_COLUMNS})
+SELECT {_KEY_COLUMNS}, $1, {", ".join(f"sum({name})" for name in USAGE_COUNTS)}
+FROM unnest({_COPY_PARAMETERS}) AS u ({_KEY_COLUMNS}, {_COUNT_COLUMNS}) GROUP BY {_KEY_COLUMNS}
+ON CONFLICT ({_KEY_COLUMNS}, replica) DO UPDATE SET {_ADD_COUNTS}"""
 FIRST_PARAMETER = 35
 """The number of the first parameter of LEDGER, after those of the catalog."""
 _USAGE_PARAMETERS = ", ".join(f"${FIRST_PARAMETER + 5 + n}::{kind}[]" for n, kind in enumerate(_USAGE_TYPES))
@@ -83,7 +94,7 @@ LEDGER = f""", settlement AS (
     FROM unnest(${FIRST_PARAMETER + 4}::text[], {_USAGE_PARAMETERS}) AS u (id, {_KEY_COLUMNS}, {_COUNT_COLUMNS})
     JOIN advanced USING (id) GROUP BY {_KEY_COLUMNS}
     ON CONFLICT ({_KEY_COLUMNS}, replica)
-    DO UPDATE SET {", ".join(f"{name} = usage.{name} + excluded.{name}" for name in USAGE_COUNTS)}
+    DO UPDATE SET {_ADD_COUNTS}
 )"""
 
 
@@ -110,12 +121,20 @@ class PostgresLedger(LeasedPorts):
         return sum(row[5] for row in rows), charges
 
     async def read_balances(self, periods: Sequence[str]) -> Sequence[BudgetBalance]:
-        return [
-            BudgetBalance(
-                budget=budget, scope=scope.decode(), period=period, spent=spent, reserved=reserved, overdraft=overdraft
-            )
-            for budget, scope, period, spent, reserved, overdraft in await self._database.fetch(_BALANCES, periods)
-        ]
+        return [_build_balance(tuple(row)) for row in await self._database.fetch(_BALANCES, periods)]
+
+    async def list_balances(self, offset: int, limit: int) -> Sequence[BudgetBalance]:
+        return [_build_balance(tuple(row)) for row in await self._database.fetch(_LIST_BALANCES, limit, offset)]
+
+    async def list_usage(self, offset: int, limit: int) -> Sequence[UsageRow]:
+        rows = await self._database.fetch(_LIST_USAGE, limit, offset)
+        return [_build_usage_row(USAGE_KEYS, tuple(row)) for row in rows]
+
+    async def copy_ledger(self, balances: Sequence[BudgetBalance], usage: Sequence[UsageRow]) -> None:
+        rows = [(row.budget, row.scope.encode(), row.period, row.spent, row.overdraft) for row in balances]
+        await self._database.fetch(_COPY_BALANCES, *transpose_rows(rows, 5))
+        columns = transpose_rows([tuple(_list_values(row)) for row in usage], len(_USAGE_COLUMNS))
+        await self._database.fetch(_COPY_USAGE, self._lease.id, *columns)
 
     async def read_usage(self, query: UsageQuery) -> Sequence[UsageRow]:
         names: tuple[str, ...] = (*query.group_by, "currency")
@@ -139,6 +158,11 @@ def build_ledger_parameters(appends: Sequence[Append], replica: str) -> list[obj
 def _list_values(row: UsageRow) -> list[object]:
     values: list[object] = [getattr(row, name) for name in (*USAGE_KEYS, *USAGE_COUNTS)]
     return [value.encode() if isinstance(value, str) else value for value in values]
+
+
+def _build_balance(values: Sequence[object]) -> BudgetBalance:
+    decoded = (value.decode() if isinstance(value, bytes) else value for value in values)
+    return BudgetBalance(**dict(zip(BudgetBalance.__struct_fields__, decoded, strict=True)))  # pyright: ignore[reportArgumentType]
 
 
 def _build_usage_row(names: Sequence[str], values: Sequence[object]) -> UsageRow:

@@ -36,9 +36,14 @@ _CHARGE = f"""UPDATE budgets SET spent = spent + ?, reserved = reserved - ?, ove
 WHERE {_KEY} RETURNING spent"""
 _BALANCES = """SELECT budget, scope, period, spent, reserved, overdraft FROM budgets
 WHERE period IN ({}) ORDER BY budget, scope, period"""
+_LIST_BALANCES = """SELECT budget, scope, period, spent, reserved, overdraft FROM budgets
+ORDER BY budget, scope, period LIMIT ? OFFSET ?"""
+_COPY_BALANCE = "INSERT INTO budgets (budget, scope, period, spent, overdraft) VALUES (?, ?, ?, ?, ?)"
 _USAGE_COLUMNS = [f'"{name}"' for name in (*USAGE_KEYS, *USAGE_COUNTS)]
 _ADD_USAGE = f"""INSERT INTO usage ({", ".join(_USAGE_COLUMNS)}) VALUES ({", ".join("?" for _ in _USAGE_COLUMNS)})
 ON CONFLICT DO UPDATE SET {", ".join(f'"{name}" = "{name}" + excluded."{name}"' for name in USAGE_COUNTS)}"""
+
+_LIST_USAGE = f"SELECT {', '.join(_USAGE_COLUMNS)} FROM usage ORDER BY 1, 2, 3, 4, 5, 6, 7, 8 LIMIT ? OFFSET ?"
 
 
 class SqliteLedger(SqlitePorts):
@@ -69,6 +74,23 @@ class SqliteLedger(SqlitePorts):
         values = query.first_day, query.last_day, query.tenant, query.user, query.limit
         rows = await self._database.fetch(statement, *values)
         return [UsageRow(**dict(zip((*names, *USAGE_COUNTS), row, strict=True))) for row in rows]
+
+    async def list_balances(self, offset: int, limit: int) -> Sequence[BudgetBalance]:
+        names = BudgetBalance.__struct_fields__
+        rows = await self._database.fetch(_LIST_BALANCES, limit, offset)
+        return [BudgetBalance(**dict(zip(names, row, strict=True))) for row in rows]
+
+    async def list_usage(self, offset: int, limit: int) -> Sequence[UsageRow]:
+        rows = await self._database.fetch(_LIST_USAGE, limit, offset)
+        return [UsageRow(**dict(zip((*USAGE_KEYS, *USAGE_COUNTS), row, strict=True))) for row in rows]
+
+    async def copy_ledger(self, balances: Sequence[BudgetBalance], usage: Sequence[UsageRow]) -> None:
+        def work(connection: sqlite3.Connection) -> None:
+            rows = [(row.budget, row.scope, row.period, row.spent, row.overdraft) for row in balances]
+            connection.executemany(_COPY_BALANCE, rows)
+            add_usage(connection, usage)
+
+        await self._database.write(work)
 
 
 def _reserve(connection: sqlite3.Connection, reservation: Reservation) -> BudgetShare | None:

@@ -10,10 +10,11 @@ from toolyard.surfaces.operators import (
     server_sign_ins,
     servers,
     traces,
+    usage,
 )
 from toolyard.surfaces.surface import Surface
 
-_MODULES = (monitoring, traces, runs, keys, access, audit, servers, server_changes, server_sign_ins)
+_MODULES = (monitoring, traces, runs, keys, access, audit, servers, server_changes, server_sign_ins, usage)
 
 
 SURFACE = Surface(
@@ -24,6 +25,7 @@ SURFACE = Surface(
             "/access",
             "/audit",
             "/audit/*",
+            "/budgets",
             "/keys",
             "/keys/*",
             "/live",
@@ -33,6 +35,7 @@ SURFACE = Surface(
             "/servers/*",
             "/traces",
             "/traces/*",
+            "/usage",
         }
     ),
     quiet_paths=frozenset({"/readyz"}),
