@@ -2,11 +2,21 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import add
 
 from msgspec.structs import replace
 
 from toolyard.core.store import BudgetBalance, BudgetCharge, BudgetShare, Reservation, Settlement, UsageQuery, UsageRow
-from toolyard.core.store.ledger import ALL_TURNS, ORPHAN_S, USAGE_KEYS, BudgetKey, add_usage, build_balance, list_key
+from toolyard.core.store.ledger import (
+    ALL_TURNS,
+    ORPHAN_S,
+    USAGE_COUNTS,
+    USAGE_KEYS,
+    BudgetKey,
+    build_balance,
+    list_key,
+    split_usage,
+)
 
 
 @dataclass(slots=True)
@@ -24,7 +34,8 @@ class MemoryLedger:
 
     def __init__(self) -> None:
         self.balances: dict[BudgetKey, BudgetBalance] = {}
-        self.usage: dict[tuple[int | str, ...], UsageRow] = {}
+        self._usage: dict[tuple[int | str, ...], tuple[int, ...]] = {}
+        """The counts of each row by its keys."""
         self._open: list[_OpenReservation] = []
 
     def reserve(self, reservation: Reservation) -> BudgetShare | None:
@@ -90,19 +101,21 @@ class MemoryLedger:
 
     def add_usage(self, rows: Iterable[UsageRow]) -> None:
         for row in rows:
-            key = tuple(getattr(row, name) for name in USAGE_KEYS)
-            before = self.usage.get(key)
-            self.usage[key] = add_usage(row, before) if before else row
+            key, counts = split_usage(row)
+            before = self._usage.get(key)
+            self._usage[key] = tuple(map(add, before, counts)) if before else counts
 
     def read_usage(self, query: UsageQuery) -> Sequence[UsageRow]:
-        sums: dict[tuple[int | str, ...], UsageRow] = {}
-        kept = (*query.group_by, "currency")
-        for row in self.usage.values():
-            if not query.first_day <= row.day <= query.last_day:
+        sums: dict[tuple[int | str, ...], tuple[int, ...]] = {}
+        names = (*query.group_by, "currency")
+        for key, counts in self._usage.items():
+            row = dict(zip(USAGE_KEYS, key, strict=True))
+            if not query.first_day <= int(row["day"]) <= query.last_day:
                 continue
-            if query.tenant not in (None, row.tenant) or query.user not in (None, row.user):
+            if query.tenant not in (None, row["tenant"]) or query.user not in (None, row["user"]):
                 continue
-            group = add_usage(UsageRow(**{name: getattr(row, name) for name in kept}), row)
-            key = tuple(getattr(row, name) for name in kept)
-            sums[key] = add_usage(group, sums[key]) if key in sums else group
-        return [sums[key] for key in sorted(sums)][: query.limit]
+            group = tuple(row[name] for name in names)
+            sums[group] = tuple(map(add, sums[group], counts)) if group in sums else counts
+        fields = (*names, *USAGE_COUNTS)
+        rows = [UsageRow(**dict(zip(fields, (*group, *sums[group]), strict=True))) for group in sorted(sums)]  # pyright: ignore[reportArgumentType]
+        return rows[: query.limit]

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Literal, Protocol
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 UsageDimension = Literal["tenant", "user", "key", "model", "tool", "preset", "day"]
 BudgetKey = tuple[str, str, str]
@@ -154,7 +155,7 @@ def build_balance(key: BudgetKey) -> BudgetBalance:
     return BudgetBalance(budget=budget, scope=scope, period=period)
 
 
-def add_usage(row: UsageRow, other: UsageRow) -> UsageRow:
-    """Return the sum of two rows under the keys of the first."""
-    keys = {name: getattr(row, name) for name in USAGE_KEYS}
-    return UsageRow(**keys, **{name: getattr(row, name) + getattr(other, name) for name in USAGE_COUNTS})
+def split_usage(row: UsageRow) -> tuple[tuple[int | str, ...], tuple[int, ...]]:
+    """Return the keys and the counts of a row, in the order of USAGE_KEYS and USAGE_COUNTS."""
+    values = astuple(row)
+    return values[: len(USAGE_KEYS)], values[len(USAGE_KEYS) :]

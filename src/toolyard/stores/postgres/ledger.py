@@ -6,6 +6,8 @@ own conversation, and the usage, in rows of this replica alone. So no append wai
 
 from collections.abc import Sequence
 
+from msgspec.structs import astuple
+
 from toolyard.core.store import Append, BudgetBalance, BudgetCharge, BudgetShare, Reservation, UsageQuery, UsageRow
 from toolyard.core.store.ledger import ALL_TURNS, ORPHAN_S, USAGE_COUNTS, USAGE_KEYS
 from toolyard.stores.postgres.connections import transpose_rows
@@ -156,8 +158,7 @@ def build_ledger_parameters(appends: Sequence[Append], replica: str) -> list[obj
 
 
 def _list_values(row: UsageRow) -> list[object]:
-    values: list[object] = [getattr(row, name) for name in (*USAGE_KEYS, *USAGE_COUNTS)]
-    return [value.encode() if isinstance(value, str) else value for value in values]
+    return [value.encode() if isinstance(value, str) else value for value in astuple(row)]
 
 
 def _build_balance(values: Sequence[object]) -> BudgetBalance:

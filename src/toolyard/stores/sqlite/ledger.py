@@ -3,6 +3,8 @@
 import sqlite3
 from collections.abc import Sequence
 
+from msgspec.structs import astuple
+
 from toolyard.core.store import (
     BudgetBalance,
     BudgetCharge,
@@ -131,4 +133,4 @@ def end_turns(connection: sqlite3.Connection, conversation: str, settlements: Se
 def add_usage(connection: sqlite3.Connection, rows: Sequence[UsageRow]) -> None:
     """Add rows to the usage, in the transaction that stores the entries that they are about."""
     for row in rows:
-        connection.execute(_ADD_USAGE, tuple(getattr(row, name) for name in (*USAGE_KEYS, *USAGE_COUNTS)))
+        connection.execute(_ADD_USAGE, astuple(row))
