@@ -215,6 +215,7 @@ export interface CallDigest {
 export interface CallEnded {
   type: "call.ended"
   result: Result
+  cost?: Cost | null
 }
 
 export interface CallJudged {
@@ -291,6 +292,7 @@ export interface Caller {
   tools?: Array<string>
   bound_tools?: Array<BoundName>
   models?: Array<string>
+  key?: string
 }
 
 export interface CancelAnswer {
@@ -407,6 +409,15 @@ export interface ConversationSummary {
   updated_at: string
 }
 
+export interface Cost {
+  micros: number
+  currency?: string
+  price?: string
+  tools?: Record<string, number>
+  unpriced_tools?: Array<string>
+  estimated?: boolean
+}
+
 export interface DirectCallAnswer {
   call_id: string
   run_id: string
@@ -471,6 +482,7 @@ export interface HistoryCompacted {
   summarised?: boolean
   problem?: Problem | null
   usage?: Usage
+  cost?: Cost | null
   tokens_before?: number
   tokens_after?: number
 }
@@ -712,7 +724,21 @@ export interface Price {
   input: number
   output: number
   cached: number | null
+  cache_write: number | null
+  cache_write_1h: number | null
+  tiers: Array<PriceTier>
+  tools: Record<string, number>
+  request: number
   currency: string
+}
+
+export interface PriceTier {
+  input: number
+  output: number
+  cached: number | null
+  cache_write: number | null
+  cache_write_1h: number | null
+  above: number
 }
 
 export interface Problem {
@@ -933,6 +959,7 @@ export interface Settings {
   ephemeral?: boolean
   unlisted?: boolean
   metadata?: Record<string, string>
+  preset?: string
 }
 
 export interface ShareList {
@@ -1021,6 +1048,7 @@ export interface Tool {
   idempotent?: boolean
   exclusive?: boolean
   max_result_bytes?: number
+  price?: number
   examples?: Array<string>
   built_in?: boolean
   hides_server_tool?: boolean
@@ -1142,12 +1170,15 @@ export interface TurnEnded {
   finish: "calls" | "cancelled" | "length" | "paused" | "refused" | "stop"
   usage?: Usage
   model?: string
+  fallback?: string
+  cost?: Cost | null
   output_problem?: Problem | null
 }
 
 export interface TurnFailed {
   type: "turn.failed"
   problem: Problem
+  cost?: Cost | null
 }
 
 export interface TurnSpan {
@@ -1186,7 +1217,10 @@ export interface Usage {
   input_tokens?: number
   output_tokens?: number
   cached_tokens?: number
+  cache_writes_5m?: number
+  cache_writes_1h?: number
   reasoning_tokens?: number
+  tool_uses?: Record<string, number>
 }
 
 export interface UserLocation {

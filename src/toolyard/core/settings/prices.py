@@ -35,7 +35,7 @@ class Cost(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """Whether a part of it is an estimate: a reply was lost before the provider told what it counted."""
 
 
-class Rates(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Rates(Struct, frozen=True, kw_only=True):
     """Prices per million tokens. Tokens of the cache cost as much as other input unless their own price is set."""
 
     input: PerMillion
@@ -55,13 +55,13 @@ class Rates(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return _scale(self.input), _scale(cached), _scale(write), _scale(write_1h), _scale(self.output)
 
 
-class PriceTier(Rates, frozen=True, kw_only=True, omit_defaults=True):
+class PriceTier(Rates, frozen=True, kw_only=True):
     """The prices of a whole request whose input is longer than `above` tokens."""
 
     above: Count
 
 
-class Price(Rates, frozen=True, kw_only=True, omit_defaults=True):
+class Price(Rates, frozen=True, kw_only=True):
     """The prices of a model."""
 
     tiers: tuple[PriceTier, ...] = ()
