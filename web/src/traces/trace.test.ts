@@ -36,7 +36,8 @@ describe("a trace", () => {
   })
 
   test("costs the sum of its turns and its summaries", () => {
-    expect(formatCost(trace, { m: { input: 1000, output: 5000, cached: null, currency: "USD" } }, "en")).toBe("$1.15")
+    const price = { input: 1000, output: 5000, cached: null, cache_write: null, cache_write_1h: null, tiers: [], tools: {}, request: 0, currency: "USD" }
+    expect(formatCost(trace, { m: price }, "en")).toBe("$1.15")
     expect(formatCost(trace, {}, "en")).toBe(null)
   })
 })
