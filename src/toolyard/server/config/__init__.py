@@ -16,10 +16,9 @@ from msgspec import Meta, Struct, inspect
 from msgspec.structs import asdict, replace
 
 from toolyard.core.settings.limits import Budget, SessionLimits
-from toolyard.core.settings.model_cards import Price, Provider
-from toolyard.core.settings.model_names import is_pattern, is_safe_pattern
+from toolyard.core.settings.model_cards import Price
 from toolyard.core.settings.network_addresses import is_loopback
-from toolyard.core.settings.options import Options
+from toolyard.core.settings.runtime import ModelOptions, RuntimeSettings
 from toolyard.core.settings.texts import BUILT_IN_TEXTS, Texts, has_texts
 from toolyard.core.settings.trusted_proxies import parse_network
 from toolyard.core.settings.types import (
@@ -112,13 +111,6 @@ class ProviderToolsConfig(Struct, frozen=True, kw_only=True):
     code_execution: bool = False
     file_search: tuple[Name, ...] = ()
     """The stores of files to search, by their ids at the provider."""
-
-
-class ModelOptions(Options, frozen=True, kw_only=True):
-    """The options of one model, and its context window."""
-
-    window: CountOrZero = 0
-    """The size of its context window in tokens; 0 means the size that Toolyard knows for it."""
 
 
 class ToolRules(Struct, frozen=True, kw_only=True):
@@ -228,11 +220,9 @@ class LogConfig(Struct, frozen=True, kw_only=True):
     format: Literal["text", "json"] = "text"
 
 
-class Config(Struct, frozen=True, kw_only=True):
-    model: Name | tuple[Name, ...] = ""
-    """The first model is used, the others are fallbacks; empty if none is configured. See `model_names`."""
-    models: tuple[Name, ...] = ()
-    """Other models that a request may name, or patterns for their names such as `openai:gpt-4o*`."""
+class Config(RuntimeSettings, Struct, frozen=True, kw_only=True):
+    """All settings. Those of `RuntimeSettings` may also be set while the server runs, and are then in the store."""
+
     tools: tuple[ToolSource, ...] = ()
     """Modules and files; after `load`, files have absolute paths."""
     store: StoreUrl = "memory:"
@@ -269,9 +259,6 @@ class Config(Struct, frozen=True, kw_only=True):
     web_search: WebSearchConfig | None = None
     """Without this table, native searches run only where a request asks for them."""
     provider_tools: ProviderToolsConfig = ProviderToolsConfig()
-    providers: dict[Name, Provider] = {}
-    model_options: dict[Name, ModelOptions] = {}
-    """By the model's configured name."""
     prices: dict[Name, Price] = {}
     """By the model's configured name, or by the name that its provider reports."""
     servers: dict[ServerName, ServerSpec] = {}
@@ -298,18 +285,8 @@ class Config(Struct, frozen=True, kw_only=True):
     telemetry: TelemetryConfig | None = None
     log: LogConfig = LogConfig()
 
-    @property
-    def model_names(self) -> tuple[str, ...]:
-        return self.model if isinstance(self.model, tuple) else (self.model,) if self.model else ()
-
-    @property
-    def model_patterns(self) -> tuple[str, ...]:
-        return tuple(name for name in self.models if is_pattern(name))
-
     def iter_problems(self) -> Iterator[tuple[str, str]]:
-        for pattern in self.model_patterns:
-            if not is_safe_pattern(pattern):
-                yield "models", f"{pattern[:80]!r} must begin with a provider's name, as openai:gpt-4o* does"
+        yield from super().iter_problems()
         for network in self.trusted_proxies:
             try:
                 parse_network(network)

@@ -171,6 +171,8 @@ _NINTH = (
     ) BEGIN SELECT raise(ABORT, 'the audit log is append-only'); END""",
 )
 
+_TENTH = ("ALTER TABLE audit ADD COLUMN change TEXT NOT NULL DEFAULT ''",)
+
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
     """Migrate a file to the current version. Raises Misconfigured for a file of another program or a newer version."""
@@ -295,6 +297,11 @@ def _allow_trim(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+def _add_audited_change(connection: sqlite3.Connection) -> None:
+    for statement in _TENTH:
+        connection.execute(statement)
+
+
 _STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _make_tables,
     _add_catalog,
@@ -305,5 +312,6 @@ _STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _add_access_tokens,
     _add_audit,
     _allow_trim,
+    _add_audited_change,
 )
 SCHEMA_VERSION = len(_STEPS)

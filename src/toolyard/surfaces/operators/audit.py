@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 from litestar import get
 from litestar.params import QueryParameter
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import asdict
 
 from toolyard.core.store.audit_chain import AuditAction, AuditEntry, AuditOutcome, AuditQuery
 from toolyard.surfaces.http.authorization import require_admin, require_server_admin
@@ -16,10 +17,16 @@ MAX_CURSOR_CHARS = 18
 ShortText = Annotated[str, QueryParameter(max_length=500)]
 
 
+class AuditEntryView(AuditEntry, frozen=True, kw_only=True):
+    """An entry. `change` is there for a changed setting only: its values before and after, with masked secrets."""
+
+    change: str | UnsetType = UNSET  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
 class AuditPage(Struct, kw_only=True):
     """Entries, and the `after` of the next page; `next` is null after the last one."""
 
-    entries: list[AuditEntry]
+    entries: list[AuditEntryView]
     count: int
     next: str | None
     success: bool = True
@@ -32,7 +39,7 @@ class AuditVerification(Struct, kw_only=True):
     problem: str
     count: int
     """The entries that were checked."""
-    last: AuditEntry | None
+    last: AuditEntryView | None
     success: bool = True
 
 
@@ -52,7 +59,8 @@ async def list_audit(
 
     An administrator of a tenant sees its entries.
 
-    The `hash` of an entry is the SHA-256 of its other fields, as JSON that is sorted by name and has no spaces.
+    The `hash` of an entry is the SHA-256 of its other fields, as JSON that is sorted by name and has no spaces. It
+    leaves out `change`, whose own hash is the entry's `content_hash`.
     """
     admin = require_admin(request, "the audit log is for administrators")
     query = AuditQuery(
@@ -65,7 +73,7 @@ async def list_audit(
         oldest_first=order == "oldest",
         limit=limit,
     )
-    entries = list(await request.backend.service.read_audit(query))
+    entries = [build_entry_view(entry) for entry in await request.backend.service.read_audit(query)]
     is_last = len(entries) < limit
     return AuditPage(entries=entries, count=len(entries), next=None if is_last else str(entries[-1].number))
 
@@ -79,10 +87,15 @@ async def verify_audit(request: HttpRequest) -> AuditVerification:
     """
     require_server_admin(request, "the audit log is verified by administrators without a tenant")
     chain = await request.backend.service.auditor.verify()
-    return AuditVerification(intact=not chain.problem, problem=chain.problem, count=chain.count, last=chain.last)
+    last = build_entry_view(chain.last) if chain.last else None
+    return AuditVerification(intact=not chain.problem, problem=chain.problem, count=chain.count, last=last)
 
 
 ROUTES = (list_audit, verify_audit)
+
+
+def build_entry_view(entry: AuditEntry) -> AuditEntryView:
+    return AuditEntryView(**{**asdict(entry), "change": entry.change or UNSET})
 
 
 def parse_cursor(text: str) -> int:
