@@ -5,11 +5,12 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from toolyard.core.caller import Caller
+from toolyard.core.caller import Caller, is_admitted
 from toolyard.core.conversation.events import Decision, ModelDelta, ParkedKind, TurnEnded, TurnFailed
 from toolyard.core.conversation.history import History
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.items import Call, Part, Problem
+from toolyard.core.settings.model_access import is_denied
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
 from toolyard.core.tools.approval_terms import ApprovalTerms
 from toolyard.core.tools.definition import Tool
@@ -77,6 +78,12 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     """Fail at once instead of waiting and retrying: another model will be asked."""
     key_models: frozenset[str] = frozenset()
     """The models that the caller's key is limited to, by name or as patterns; empty means any."""
+    denied_models: frozenset[str] = frozenset()
+    """The models that are for other roles or tenants than the caller's, by name or as patterns."""
+
+    def may_use(self, model: str) -> bool:
+        """Return whether the caller may use a model."""
+        return is_admitted(model, self.key_models) and not is_denied(model, self.denied_models)
 
 
 class Model(Protocol):

@@ -17,15 +17,14 @@ from toolyard.core.conversation.settings import Settings
 from toolyard.core.errors import Misconfigured, install_command
 from toolyard.core.settings.divisions import Division, Divisions
 from toolyard.core.settings.model_names import OFFLINE, is_pattern, parse_model_name
-from toolyard.core.settings.options import DEFAULT_OPTIONS, merge_options
 from toolyard.core.store.audit_chain import hash_content
 from toolyard.core.tools.definition import PROVIDER_TOOLS, ProviderOptions, Tool
 from toolyard.core.tools.mcp_servers import ServerSpec, mask_spec
 from toolyard.core.tools.web_search_rule import SearchRules
 from toolyard.engine.access.provider_sign_in import IdentityProvider
+from toolyard.models.configuration import build_options, build_windows
 from toolyard.models.providers import PROVIDERS
 from toolyard.models.resolver import ModelSettings
-from toolyard.models.token_limits import compute_usable_window, find_context_window
 from toolyard.server.config import (
     Config,
     DivisionConfig,
@@ -83,7 +82,8 @@ def build_wiring(config: Config, base: Path) -> Wiring:
         trust=config.trust,
         redact=config.redact,
         prices=config.prices,
-        windows=_build_windows(config, model_settings),
+        windows=build_windows(config, model_settings),
+        model_access=config.model_access,
         keep_requests=config.keep_requests,
         keep_audit_days=config.keep_audit_days,
         divisions=_build_divisions(config, [tool.definition.name for tool in tools]),
@@ -145,18 +145,7 @@ def load_configured_servers(config: Config, environment: Mapping[str, str]) -> d
 
 def build_model_settings(config: Config, environment: Mapping[str, str]) -> ModelSettings:
     """Return what the names of models stand for in this configuration."""
-    options = {name: merge_options(chosen, DEFAULT_OPTIONS) for name, chosen in config.model_options.items()}
-    return ModelSettings(providers=config.providers, options=options, environment=environment)
-
-
-def _build_windows(config: Config, settings: ModelSettings) -> dict[str, int]:
-    """Return how many tokens of input each model of `[model_options]` takes: its context window less its answer."""
-    windows: dict[str, int] = {}
-    for name, chosen in config.model_options.items():
-        if window := chosen.window or find_context_window(name):
-            wire = settings.find_preset(parse_model_name(name).provider).wire
-            windows[name] = compute_usable_window(name, window, wire, settings.options[name])
-    return windows
+    return ModelSettings(providers=config.providers, options=build_options(config), environment=environment)
 
 
 def _build_default_settings(config: Config, tool_names: Collection[str]) -> Settings:

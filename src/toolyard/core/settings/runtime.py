@@ -12,7 +12,6 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct, inspect
 
-from toolyard.core.caller import Caller, is_admitted
 from toolyard.core.errors import Invalid, NotFound
 from toolyard.core.json_types import is_object
 from toolyard.core.masking import MASK
@@ -26,6 +25,7 @@ from toolyard.core.settings.kinds import (
     list_settings,
     strip_marks,
 )
+from toolyard.core.settings.model_access import ModelAccess
 from toolyard.core.settings.model_cards import Provider
 from toolyard.core.settings.model_names import is_pattern, is_safe_pattern
 from toolyard.core.settings.options import Options
@@ -41,20 +41,6 @@ class ModelOptions(Options, frozen=True, kw_only=True):
 
     window: CountOrZero = 0
     """The size of its context window in tokens; 0 means the size that Toolyard knows for it."""
-
-
-class ModelAccess(Struct, frozen=True, kw_only=True):
-    """Who may use the models of a name or pattern. What a key is limited to is a setting of the key."""
-
-    roles: frozenset[Name] = frozenset()
-    """Callers with one of these roles; empty means any role."""
-    tenants: frozenset[str] = frozenset()
-    """Callers of these tenants, an empty name for those without one; empty means any tenant."""
-
-    def admits(self, caller: Caller) -> bool:
-        return (not self.roles or bool(self.roles & caller.roles)) and (
-            not self.tenants or caller.tenant in self.tenants
-        )
 
 
 class RuntimeSettings(Struct, frozen=True, kw_only=True):
@@ -82,16 +68,6 @@ class RuntimeSettings(Struct, frozen=True, kw_only=True):
         for pattern in self.model_patterns:
             if not is_safe_pattern(pattern):
                 yield "models", f"{pattern[:80]!r} must begin with a provider's name, as openai:gpt-4o* does"
-
-
-def list_denied_models(caller: Caller, access: Mapping[str, ModelAccess]) -> frozenset[str]:
-    """Return the names and patterns of the models that are for other roles or tenants than the caller's."""
-    return frozenset(name for name, rule in access.items() if not rule.admits(caller))
-
-
-def is_denied(name: str, denied: frozenset[str]) -> bool:
-    """Return whether a model's name matches one of the names and patterns of `list_denied_models`."""
-    return bool(denied) and is_admitted(name, denied)
 
 
 class EntryId(NamedTuple):
@@ -158,6 +134,9 @@ def build_settings(entries: Mapping[EntryId, object]) -> RuntimeSettings:
 def check_entry(entry: EntryId, value: object) -> None:
     """Raise Invalid with everything that is wrong with an entry, by the rules of the configuration file."""
     find_entry_type(entry)
+    if entry.kind == GENERAL and not value:  # in a file an empty value is the same as none
+        message = "must not be empty: delete the entry instead"
+        raise Invalid(message, {"fields": [{"key": "value", "message": message}]})
     checker = SettingChecker(get_runtime_type(), check_characters)
     checker.check(build_tree({entry: value}))
     if not checker.problems:
@@ -198,6 +177,15 @@ def _replace_secrets(
         key: _replace_secrets(inner, types[key], replace, (*path, key)) if key in types else inner
         for key, inner in value.items()
     }
+
+
+class FixedSetting(Struct, frozen=True, kw_only=True):
+    """A setting that needs a restart: its value as TOML with masked secrets, and where it is set."""
+
+    name: str
+    value: str
+    location: str
+    note: str = "needs a restart"
 
 
 class SettingField(Struct, frozen=True, kw_only=True):

@@ -52,9 +52,8 @@ ROUTES = (list_models, get_model)
 
 
 def _list_cards(request: HttpRequest, service: Service) -> list[ModelCard]:
-    """Return the models that the caller's key is for."""
-    caller = get_request_context(request.scope).caller
-    return [card for card in service.models.cards() if caller.may_use_model(card.id)]
+    """Return the models that the caller may use."""
+    return service.models.cards(get_request_context(request.scope).caller)
 
 
 def resolve_model(name: str) -> str:

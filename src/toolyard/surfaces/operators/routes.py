@@ -9,11 +9,12 @@ from toolyard.surfaces.operators import (
     server_changes,
     server_sign_ins,
     servers,
+    settings,
     traces,
 )
 from toolyard.surfaces.surface import Surface
 
-_MODULES = (monitoring, traces, runs, keys, access, audit, servers, server_changes, server_sign_ins)
+_MODULES = (monitoring, traces, runs, keys, access, audit, servers, server_changes, server_sign_ins, settings)
 
 
 SURFACE = Surface(
@@ -31,9 +32,12 @@ SURFACE = Surface(
             "/overview",
             "/servers",
             "/servers/*",
+            "/settings",
+            "/settings/*",
             "/traces",
             "/traces/*",
         }
     ),
     quiet_paths=frozenset({"/readyz"}),
+    response_headers=("etag",),
 )
