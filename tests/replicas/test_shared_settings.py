@@ -2,16 +2,17 @@
 
 import asyncio
 import time
+from typing import Any
 
 from replicas.pair import Replica, open_replicas, wait_for_status
 from stores.memory_replicas import MemoryDatabase
 from support import wait_until
-from surfaces.operators.test_settings import MODEL, OFFLINE_ONLY, PROVIDER, chat
+from surfaces.unconfigured import MODEL, PROVIDER, WIRING, chat
 from wire.keyed_provider import KeyedProvider
 
 SECRET = "a secret of at least thirty-two characters"
 MAX_DELAY_S = 2.0
-WIRING = {**OFFLINE_ONLY, "secret": SECRET}
+SEALED: dict[str, Any] = {**WIRING, "script": "toolyard:offline", "secret": SECRET}
 
 
 def get_default(replica: Replica) -> str:
@@ -28,7 +29,7 @@ async def test_a_provider_and_a_model_of_one_replica_answer_at_the_other_without
     async with (
         one.serving() as first_url,
         two.serving() as second_url,
-        open_replicas(script="toolyard:offline", **WIRING) as (first, second),
+        open_replicas(**SEALED) as (first, second),
     ):
         await first.http.put(PROVIDER, {"value": {"base_url": first_url, "api_key": "first-key"}})
         await first.http.put(MODEL, {"value": "shop:small"})
@@ -49,7 +50,7 @@ async def test_a_provider_and_a_model_of_one_replica_answer_at_the_other_without
 
 
 async def test_of_two_replicas_that_change_an_entry_at_once_one_is_told_of_the_other() -> None:
-    async with open_replicas(script="toolyard:offline", **WIRING) as replicas:
+    async with open_replicas(**SEALED) as replicas:
         path = "/settings/model_options/openai:gpt-5"
         answers = await asyncio.gather(
             *(
@@ -66,15 +67,15 @@ async def test_of_two_replicas_that_change_an_entry_at_once_one_is_told_of_the_o
 async def test_a_shared_store_takes_no_secret_without_encryption_and_holds_none_in_the_clear() -> None:
     database = MemoryDatabase()
     value = {"base_url": "http://127.0.0.1:9/v1", "api_key": "a-key-to-hide"}
-    async with open_replicas(1, database, script="toolyard:offline", **{**WIRING, "secret": ""}) as (only,):
+    async with open_replicas(1, database, **{**SEALED, "secret": ""}) as (only,):
         assert "TOOLYARD_SECRET" in (await only.http.put(PROVIDER, {"value": value}, expect=409))["error"]
-    async with open_replicas(1, database, script="toolyard:offline", **WIRING) as (only,):
+    async with open_replicas(1, database, **SEALED) as (only,):
         await only.http.put(PROVIDER, {"value": value})
     stored = repr(database.records)
     assert "127.0.0.1:9" in stored and "a-key-to-hide" not in stored
     rotated = "the new secret of this server - long enough"
     for secret, problem in (("another secret with which nobody has encrypted", True), (f"{rotated},{SECRET}", False)):
-        async with open_replicas(1, database, script="toolyard:offline", **{**WIRING, "secret": secret}) as (only,):
+        async with open_replicas(1, database, **{**SEALED, "secret": secret}) as (only,):
             shown = (await only.http.get(PROVIDER))["setting"]
             assert bool(shown["problem"]) is problem, shown
             assert shown["value"] == {**value, "api_key": "***"}

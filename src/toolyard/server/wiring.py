@@ -17,11 +17,13 @@ from toolyard.core.conversation.settings import Settings
 from toolyard.core.errors import Misconfigured, install_command
 from toolyard.core.settings.divisions import Division, Divisions
 from toolyard.core.settings.model_names import OFFLINE, is_pattern, parse_model_name
+from toolyard.core.settings.runtime import EntryId, iter_entries, mask_entry
 from toolyard.core.store.audit_chain import hash_content
 from toolyard.core.tools.definition import PROVIDER_TOOLS, ProviderOptions, Tool
 from toolyard.core.tools.mcp_servers import ServerSpec, mask_spec
 from toolyard.core.tools.web_search_rule import SearchRules
 from toolyard.engine.access.provider_sign_in import IdentityProvider
+from toolyard.engine.settings.setting_store import ConfiguredEntry
 from toolyard.models.configuration import build_options, build_windows
 from toolyard.models.providers import PROVIDERS
 from toolyard.models.resolver import ModelSettings
@@ -33,18 +35,25 @@ from toolyard.server.config import (
     ToolChoice,
     ToolRules,
     apply_rules,
+    list_fixed_settings,
     load_mcp_servers,
     load_tools,
 )
+from toolyard.server.config.layers import Layers
+from toolyard.server.secret_file import find_secret
 from toolyard.venues.function import RunnableTool, as_tool
 from toolyard.venues.provider import build_provider_tool
 
 
-def build_wiring(config: Config, base: Path) -> Wiring:
-    """Return the parts of a server with this configuration. Raise Misconfigured with what to change."""
+def build_wiring(config: Config, base: Path, layers: Layers | None = None) -> Wiring:
+    """Return the parts of a server with this configuration. Raise Misconfigured with what to change.
+
+    `layers` tell where each setting comes from, for those who look at them.
+    """
     tools, servers = load_configured_tools(config, base), load_configured_servers(config, os.environ)
     models = config.model_names or (OFFLINE,)
     model_settings = build_model_settings(config, os.environ)
+    secret, secret_source = find_secret(config.store, os.environ)
     return Wiring(
         model=models,
         model_settings=model_settings,
@@ -84,12 +93,27 @@ def build_wiring(config: Config, base: Path) -> Wiring:
         prices=config.prices,
         windows=build_windows(config, model_settings),
         model_access=config.model_access,
+        configured_settings=_list_configured(config, layers),
+        fixed_settings=list_fixed_settings(config, layers),
+        secret=secret,
+        secret_source=secret_source,
         keep_requests=config.keep_requests,
         keep_audit_days=config.keep_audit_days,
         divisions=_build_divisions(config, [tool.definition.name for tool in tools]),
         otlp_endpoint=config.telemetry.otlp_endpoint if config.telemetry else "",
         service_name=config.telemetry.service_name if config.telemetry else "toolyard",
     )
+
+
+def _list_configured(config: Config, layers: Layers | None) -> dict[EntryId, ConfiguredEntry]:
+    """Return the entries of the configuration that the store cannot replace, with where they are set."""
+    return {
+        entry: ConfiguredEntry(
+            value=mask_entry(entry, value),
+            location=layers.describe_source(entry.path) if layers else "the configuration",
+        )
+        for entry, value in iter_entries(config)
+    }
 
 
 def _check_model_patterns(config: Config) -> tuple[str, ...]:

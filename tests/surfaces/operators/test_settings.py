@@ -1,44 +1,22 @@
 """`/settings`: providers and models that an administrator sets while the server runs."""
 
 import json
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 
 import pytest
 
 from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
-from surfaces.api_client import ApiClient, Json, build_key, open_api_client
+from surfaces.api_client import ApiClient, Json, build_key
+from surfaces.unconfigured import MODEL, PROVIDER, chat, open_unconfigured
 from toolyard.core.settings.model_cards import Provider
 from toolyard.core.settings.runtime import EntryId
 from toolyard.engine.settings.setting_store import ConfiguredEntry
 from toolyard.models.resolver import ModelSettings
 from wire.keyed_provider import KeyedProvider
 
-PROVIDER = "/settings/providers/shop"
-MODEL = "/settings/general/model"
-OFFLINE_ONLY = {
-    "named_model": None,
-    "allowed_models": frozenset({"toolyard:offline"}),
-    "configured_settings": {},
-    "model_settings": ModelSettings(environment={"OPENAI_API_KEY": "key-of-the-environment"}),
-}
-"""The wiring of a server whose file sets no model."""
-
-
-@asynccontextmanager
-async def open_settings(**wiring: object) -> AsyncGenerator[ApiClient]:
-    async with open_api_client("toolyard:offline", **{**OFFLINE_ONLY, **wiring}) as http:  # pyright: ignore[reportArgumentType]
-        yield http
-
-
-async def chat(http: ApiClient, **more: object) -> str:
-    conversation = await http.create_conversation(**more)
-    return (await http.post(f"{conversation}/chat", {"content": "hi"}))["assistant_message"]["content"]
-
 
 async def test_a_stored_provider_and_default_model_answer_the_next_run() -> None:
     provider = KeyedProvider("from the shop", "secret-key")
-    async with provider.serving() as url, open_settings() as http:
+    async with provider.serving() as url, open_unconfigured() as http:
         saved = await http.put(PROVIDER, {"value": {"base_url": url, "api_key": "secret-key"}})
         assert saved["setting"]["value"] == {"base_url": url, "api_key": "***"}
         assert saved["setting"]["source"] == "store" and saved["setting"]["changed_by"]
@@ -60,7 +38,7 @@ async def read_changes(http: ApiClient, action: str) -> list[Json]:
 
 
 async def test_a_change_with_an_old_version_is_refused_with_the_newer_value() -> None:
-    async with open_settings() as http:
+    async with open_unconfigured() as http:
         path, value = "/settings/model_options/openai:gpt-5", {"temperature": 0.2}
         status, created, headers = await http.send_request("PUT", path, {"value": value}, if_none_match="*")
         assert status == 200 and headers["etag"] == f'"{created["setting"]["version"]}"'
@@ -81,7 +59,7 @@ async def test_a_change_with_an_old_version_is_refused_with_the_newer_value() ->
 
 
 async def test_every_change_is_audited_with_before_and_after_and_without_secrets() -> None:
-    async with open_settings() as http:
+    async with open_unconfigured() as http:
         first = {"base_url": "http://127.0.0.1:9/v1", "api_key": "first-key", "headers": {"X-Team": "team-secret"}}
         await http.put(PROVIDER, {"value": first})
         await http.put(PROVIDER, {"value": {**first, "api_key": "second-key", "wire": "chat"}})
@@ -98,7 +76,7 @@ async def test_every_change_is_audited_with_before_and_after_and_without_secrets
 
 async def test_a_masked_secret_is_kept_for_its_address_and_for_no_other() -> None:
     one, two = KeyedProvider("one", "secret-key"), KeyedProvider("two", "secret-key")
-    async with one.serving() as first, two.serving() as second, open_settings() as http:
+    async with one.serving() as first, two.serving() as second, open_unconfigured() as http:
         await http.put(PROVIDER, {"value": {"base_url": first, "api_key": "secret-key"}})
         await http.put(MODEL, {"value": "shop:small"})
         await http.put(PROVIDER, {"value": {"base_url": first, "api_key": "***", "wire": "chat"}})
@@ -113,7 +91,7 @@ async def test_a_masked_secret_is_kept_for_its_address_and_for_no_other() -> Non
 
 async def test_no_key_of_the_environment_is_sent_to_a_stored_address() -> None:
     provider = KeyedProvider("caught", "key-of-the-environment")
-    async with provider.serving() as url, open_settings() as http:
+    async with provider.serving() as url, open_unconfigured() as http:
         value = {"base_url": url}
         tried = await http.send_request("POST", "/providers/openai/test", {"value": value, "model": "small"})
         await http.put("/settings/providers/openai", {"value": value})
@@ -147,7 +125,7 @@ async def test_no_key_of_the_environment_is_sent_to_a_stored_address() -> None:
 async def test_what_is_wrong_is_said_at_its_field_and_nothing_is_stored(
     path: str, value: object, field: str, says: str
 ) -> None:
-    async with open_settings() as http:
+    async with open_unconfigured() as http:
         refused = await http.put(f"/settings/{path}", {"value": value}, expect=422)
         keys = [problem["key"] for problem in refused["details"]["fields"]]
         assert keys == [field] and says in refused["error"], refused
@@ -155,7 +133,7 @@ async def test_what_is_wrong_is_said_at_its_field_and_nothing_is_stored(
 
 
 async def test_unknown_kinds_and_entries_are_not_found() -> None:
-    async with open_settings() as http:
+    async with open_unconfigured() as http:
         for path in ("/settings/port/8080", "/settings/general/port", "/settings/general/providers", "/settings/x/y"):
             await http.get(path, expect=404)
             await http.put(path, {"value": {}}, expect=404)
@@ -166,11 +144,11 @@ async def test_the_file_wins_and_the_conflict_is_shown_until_the_stored_entry_is
     stored, configured = KeyedProvider("stored", "one"), KeyedProvider("of the file", "two")
     async with stored.serving() as stored_url, configured.serving() as file_url:
         database, secret = MemoryDatabase(), "s" * 40
-        async with open_settings(opened_store=SharedMemoryStore(database), secret=secret) as http:
+        async with open_unconfigured(opened_store=SharedMemoryStore(database), secret=secret) as http:
             await http.put(PROVIDER, {"value": {"base_url": stored_url, "api_key": "one"}})
         settings = ModelSettings(providers={"shop": Provider(base_url=file_url, api_key="two")}, environment={})
         entry = ConfiguredEntry(value={"base_url": file_url, "api_key": "***"}, location="toolyard.toml line 7")
-        async with open_settings(
+        async with open_unconfigured(
             opened_store=SharedMemoryStore(database),
             secret=secret,
             model_settings=settings,
@@ -190,7 +168,7 @@ async def test_the_file_wins_and_the_conflict_is_shown_until_the_stored_entry_is
 
 async def test_a_provider_is_tried_by_real_requests_and_the_answer_is_said_in_words() -> None:
     provider = KeyedProvider("ready", "secret-key")
-    async with provider.serving() as url, open_settings() as http:
+    async with provider.serving() as url, open_unconfigured() as http:
         value = {"base_url": url, "api_key": "secret-key"}
         listed = await http.post("/providers/shop/test", {"value": value})
         assert listed["test"]["models"] == ["small", "large"] and "lists 2 models" in listed["message"]
@@ -211,7 +189,7 @@ async def test_a_provider_is_tried_by_real_requests_and_the_answer_is_said_in_wo
 async def test_fallbacks_options_and_access_of_models_are_set_while_the_server_runs() -> None:
     provider = KeyedProvider("answer", "key")
     keys = [build_key("root", "admin", tenant=""), build_key("ann", "analyst"), build_key("bob")]
-    async with provider.serving() as url, open_settings(keys=keys, private_addresses=True) as http:
+    async with provider.serving() as url, open_unconfigured(keys=keys, private_addresses=True) as http:
         root, ann, bob = (http.with_key(name) for name in ("root", "ann", "bob"))
         await root.put(PROVIDER, {"value": {"base_url": url, "api_key": "key"}})
         await root.put("/settings/providers/gone", {"value": {"base_url": "http://127.0.0.1:9/v1", "api_key": "key"}})
@@ -234,7 +212,7 @@ async def test_fallbacks_options_and_access_of_models_are_set_while_the_server_r
 
 
 async def test_what_the_default_model_needs_is_not_deleted() -> None:
-    async with open_settings() as http:
+    async with open_unconfigured() as http:
         await http.put(PROVIDER, {"value": {"base_url": "http://127.0.0.1:9/v1", "api_key": "key"}})
         await http.put(MODEL, {"value": "shop:small"})
         refused = await http.delete(PROVIDER, expect=409)
@@ -245,7 +223,7 @@ async def test_what_the_default_model_needs_is_not_deleted() -> None:
 
 
 async def test_the_answer_has_a_form_for_each_kind_and_says_which_fields_are_secret() -> None:
-    async with open_settings() as http:
+    async with open_unconfigured() as http:
         answer = await http.get("/settings")
         forms = {form["kind"]: {field["name"]: field for field in form["fields"]} for form in answer["forms"]}
         assert list(forms) == ["general", "providers", "model_options", "model_access"]

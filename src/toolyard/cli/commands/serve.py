@@ -22,6 +22,7 @@ from toolyard.core.tools.mcp_servers import ServerCard
 from toolyard.core.tools.templates import fill_examples
 from toolyard.observability.telemetry import mask_secrets
 from toolyard.server.config import Config
+from toolyard.server.secret_file import make_secret
 from toolyard.server.wiring import build_model_settings, build_wiring
 from toolyard.stores.postgres_settings import describe_store
 from toolyard.venues.function import as_tool
@@ -56,7 +57,8 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     setup = load_setup(options, "info")
-    wiring = build_wiring(setup.config, setup.base)
+    make_secret(setup.config.store, os.environ)
+    wiring = build_wiring(setup.config, setup.base, setup.layers)
     try:
         from toolyard.server.serving import serve
     except ImportError as error:

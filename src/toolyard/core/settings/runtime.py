@@ -7,14 +7,14 @@ name, the file's is used.
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import msgspec
 from msgspec import Struct, inspect
 
 from toolyard.core.errors import Invalid, NotFound
-from toolyard.core.json_types import is_object
-from toolyard.core.masking import MASK
+from toolyard.core.json_types import is_list, is_object
+from toolyard.core.masking import MASK, mask_addresses
 from toolyard.core.settings.checks import MAX_PROBLEMS, SettingChecker, Tree, check_characters, format_path
 from toolyard.core.settings.kinds import (
     Kind,
@@ -103,13 +103,24 @@ def find_entry_type(entry: EntryId) -> Kind:
 def iter_entries(settings: RuntimeSettings) -> Iterator[tuple[EntryId, object]]:
     """Yield the entries that are set, with their values as plain JSON."""
     for setting in get_runtime_type().fields:
-        value: object = msgspec.to_builtins(getattr(settings, setting.name))
+        value = _to_plain(getattr(settings, setting.name))
         if isinstance(setting.type, inspect.DictType):
             yield from (
                 (EntryId(setting.name, name), inner) for name, inner in (value if is_object(value) else {}).items()
             )
         elif value:
             yield EntryId(GENERAL, setting.name), value
+
+
+def _to_plain(value: object) -> object:
+    """Return a value as plain JSON. Fields of a struct that have their default are left out."""
+    if is_object(value):
+        return {name: _to_plain(inner) for name, inner in value.items()}
+    if not isinstance(value, Struct):
+        return cast(object, msgspec.json.decode(msgspec.json.encode(value)))  # so that tuples become lists
+    default = type(value)()  # every field of an entry has a default
+    chosen = {name: getattr(value, name) for name in value.__struct_fields__}
+    return {name: _to_plain(inner) for name, inner in chosen.items() if inner != getattr(default, name)}
 
 
 def build_tree(entries: Mapping[EntryId, object]) -> Tree:
@@ -157,8 +168,17 @@ def replace_secrets(value: object, kind: Kind, replace: Callable[[tuple[str, ...
     return _replace_secrets(value, kind, replace, ())
 
 
-def mask_secrets(value: object, kind: Kind) -> object:
-    return replace_secrets(value, kind, lambda path, secret: MASK)
+def mask_entry(entry: EntryId, value: object) -> object:
+    """Return the value of an entry of the file with masked secrets, also those in its addresses."""
+    return _mask_texts(replace_secrets(value, find_entry_type(entry), lambda path, secret: MASK))
+
+
+def _mask_texts(value: object) -> object:
+    if isinstance(value, str):
+        return mask_addresses(value, every_parameter=True)
+    if is_list(value):
+        return [_mask_texts(item) for item in value]
+    return {key: _mask_texts(inner) for key, inner in value.items()} if is_object(value) else value
 
 
 def _replace_secrets(

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, NotFound, Outdated, Refused
-from toolyard.core.masking import MASK
+from toolyard.core.masking import MASK, mask_addresses
 from toolyard.core.ports import Clock
 from toolyard.core.settings.runtime import (
     EntryId,
@@ -299,7 +299,7 @@ class SettingStore:
             )
             return SettingEntry(
                 kind=entry.kind,
-                name=entry.name,
+                name=mask_addresses(entry.name, every_parameter=True),
                 value=configured.value,
                 source="file",
                 location=configured.location,

@@ -18,7 +18,7 @@ from msgspec.structs import asdict, replace
 from toolyard.core.settings.limits import Budget, SessionLimits
 from toolyard.core.settings.model_cards import Price
 from toolyard.core.settings.network_addresses import is_loopback
-from toolyard.core.settings.runtime import ModelOptions, RuntimeSettings
+from toolyard.core.settings.runtime import FixedSetting, ModelOptions, RuntimeSettings, get_runtime_type
 from toolyard.core.settings.texts import BUILT_IN_TEXTS, Texts, has_texts
 from toolyard.core.settings.trusted_proxies import parse_network
 from toolyard.core.settings.types import (
@@ -56,7 +56,7 @@ from toolyard.server.config.limits import (
 )
 from toolyard.server.config.mcp_json import load_mcp_servers
 from toolyard.server.config.paths import ValueExpander, find_data_directory
-from toolyard.server.config.show import render_config
+from toolyard.server.config.show import render_config, render_values
 from toolyard.server.config.tool_modules import load_tool_module, load_tools
 from toolyard.stores.postgres_settings import PostgresSettings
 
@@ -75,10 +75,12 @@ __all__ = [
     "apply_rules",
     "find_config_file",
     "find_data_directory",
+    "list_fixed_settings",
     "load",
     "load_mcp_servers",
     "load_tool_module",
     "load_tools",
+    "load_with_sources",
     "show",
 ]
 
@@ -323,6 +325,13 @@ def load(path: Path | None, environment: Mapping[str, str], flags: Mapping[str, 
     A flag has its setting's name (`port`, `limits.run_seconds`); None means that the flag was not given. Raise
     Misconfigured with everything that is wrong.
     """
+    return load_with_sources(path, environment, flags)[0]
+
+
+def load_with_sources(
+    path: Path | None, environment: Mapping[str, str], flags: Mapping[str, object]
+) -> tuple[Config, Layers]:
+    """Return the configuration as `load` does, and the layers that tell where each setting comes from."""
     root = _get_config_type()
     layers = Layers(root, find_config_file(path), environment, flags)
     expander = ValueExpander(layers.get_base, layers.is_from_file, environment)
@@ -332,7 +341,7 @@ def load(path: Path | None, environment: Mapping[str, str], flags: Mapping[str, 
     config = msgspec.convert(tree, Config)
     overrides = msgspec.convert(layers.tree, LimitOverrides)
     divisions, tenants = complete_limits(config.limits, config.divisions, config.tenants, overrides)
-    return replace(config, divisions=divisions, tenants=tenants, store=_add_synchronous(config))
+    return replace(config, divisions=divisions, tenants=tenants, store=_add_synchronous(config)), layers
 
 
 def find_config_file(path: Path | None) -> Path | None:
@@ -353,6 +362,16 @@ def apply_rules(tool: Tool, rules: ToolRules) -> Tool:
     elif rules.destructive:
         changes["read_only"] = False
     return replace(tool, **changes)
+
+
+def list_fixed_settings(config: Config, layers: Layers | None = None) -> list[FixedSetting]:
+    """Return the values at the top of the configuration that need a restart."""
+    runtime_names = {setting.name for setting in get_runtime_type().fields}
+    return [
+        FixedSetting(name=name, value=text, location=layers.describe_source((name,)) if layers else "")
+        for name, text in render_values(config, _get_config_type())
+        if name not in runtime_names
+    ]
 
 
 def show(config: Config) -> str:

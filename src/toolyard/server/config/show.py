@@ -17,6 +17,14 @@ def render_config(config: Struct, kind: inspect.StructType) -> str:
     return "\n".join(_render_table(config, kind, ())).strip("\n") + "\n"
 
 
+def render_values(config: Struct, kind: inspect.StructType) -> Iterator[tuple[str, str]]:
+    """Yield the name and the masked value, as TOML, of each setting that is not a table."""
+    for field in list_settings(kind):
+        value = cast(object, getattr(config, field.name))
+        if value is not None and not _holds_tables(value, field.type):
+            yield field.name, _render_value(value, field.type)
+
+
 def _render_table(table: Struct, kind: inspect.StructType, path: tuple[str, ...]) -> Iterator[str]:
     """Yield the lines of a table: its plain settings, then the tables within it, as TOML requires."""
     fields = [(field.name, field.type, cast(object, getattr(table, field.name))) for field in list_settings(kind)]

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from litestar import get
 from litestar.params import QueryParameter
-from msgspec import UNSET, Struct, UnsetType
-from msgspec.structs import asdict
+from msgspec import UNSET, Struct, UnsetType, convert
+from msgspec.structs import replace
 
 from toolyard.core.store.audit_chain import AuditAction, AuditEntry, AuditOutcome, AuditQuery
 from toolyard.surfaces.http.authorization import require_admin, require_server_admin
@@ -95,7 +95,7 @@ ROUTES = (list_audit, verify_audit)
 
 
 def build_entry_view(entry: AuditEntry) -> AuditEntryView:
-    return AuditEntryView(**{**asdict(entry), "change": entry.change or UNSET})
+    return replace(convert(entry, AuditEntryView, from_attributes=True), change=entry.change or UNSET)
 
 
 def parse_cursor(text: str) -> int:
