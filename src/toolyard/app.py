@@ -304,9 +304,7 @@ class App:
             find_defect=self.registry.find_defect,
             on_tools_changed=lambda: self.registry.refresh(self._mcp),
             secret=wiring.secret,
-            allows_private=lambda: (
-                self.access.is_local if wiring.private_addresses is None else wiring.private_addresses
-            ),
+            allows_private=self._allows_private,
         )
         self._record_watcher.subscribe(self.servers.follow, *FOLLOWED_KINDS)
         self._record_watcher.subscribe(self.servers.follow_grants, TOKENS)
@@ -319,6 +317,7 @@ class App:
             allowed=wiring.allowed_models,
             patterns=tuple(wiring.model_patterns),
             access=wiring.model_access,
+            is_public_only=lambda: not self._allows_private(),
         )
         self._model_configuration = self._base_models
         self._deps = deps = self._make_deps(policy)
@@ -336,6 +335,11 @@ class App:
         exporters = (exporter.observe for exporter in self._exporters)
         observers = (*wiring.observers, bind(CallEnded, self._mcp.forget_call), *exporters)
         self.service = Service(deps, store, tasks, McpManagerProxy(self.servers), observers)
+
+    def _allows_private(self) -> bool:
+        """Return whether what requests have added may be at private addresses."""
+        allowed = self._wiring.private_addresses
+        return self.access.is_local if allowed is None else allowed
 
     def _make_deps(self, policy: Policy) -> Deps:
         wiring, models, store = self._wiring, self._models, self._store

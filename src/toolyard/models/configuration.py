@@ -6,7 +6,7 @@ an environment variable is sent to an address that was stored.
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlsplit
 
@@ -18,7 +18,7 @@ from toolyard.core.settings.model_names import is_address_or_file, is_pattern, p
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options, merge_options
 from toolyard.core.settings.runtime import GENERAL, EntryId, RuntimeSettings
 from toolyard.models.providers import PROVIDERS
-from toolyard.models.resolver import ModelChoice, ModelSettings
+from toolyard.models.resolver import ModelChoice, ModelSettings, allow_any_address
 from toolyard.models.token_limits import compute_usable_window, find_context_window
 
 PROVIDERS_KIND = "providers"
@@ -38,6 +38,8 @@ class ModelConfiguration:
     """The models that a request may name; None means any."""
     patterns: tuple[str, ...] = ()
     access: Mapping[str, ModelAccess] = field(default_factory=dict[str, ModelAccess])
+    is_public_only: Callable[[], bool] = allow_any_address
+    """Returns whether stored addresses must be public."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -54,6 +56,7 @@ class ModelConfiguration:
             providers={**stored.providers, **self.settings.providers, **(stored.providers if replaces else {})},
             options={**build_options(stored), **self.settings.options},
             own_keys=addressed,
+            is_public_only=self.is_public_only,
         )
         chain = stored.model_names or self.names
         allowed = self.allowed
@@ -67,6 +70,7 @@ class ModelConfiguration:
             allowed=allowed,
             patterns=(*self.patterns, *stored.model_patterns),
             access={**stored.model_access, **self.access},
+            is_public_only=self.is_public_only,
         )
 
     def find_problems(self) -> dict[str, str]:

@@ -139,6 +139,7 @@ async def fetch_models(endpoint: ModelEndpoint) -> list[str]:
         sleep=asyncio.sleep,
         random=random.random,
         method="GET",
+        is_public_only=endpoint.is_public_only,
     )
     try:
         async with asyncio.timeout(FETCH_TIMEOUT_S):

@@ -51,6 +51,11 @@ _GIVEN = "given"
 """The name of a model that was passed as an object."""
 
 
+def allow_any_address() -> bool:
+    """Return False: connections may go to private addresses, as whoever configures a server may name any."""
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelEndpoint:
     """The address and the key of a named model."""
@@ -65,6 +70,8 @@ class ModelEndpoint:
     preset: ProviderPreset = UNKNOWN_PROVIDER
     forward: frozenset[str] = frozenset()
     """The options that are sent to this provider although they change the price or may name a person."""
+    is_public_only: Callable[[], bool] = allow_any_address
+    """Returns whether connections go to public addresses only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +85,9 @@ class ModelSettings:
     key_hint: str = ""
     """Added to the error for a missing key: where else the key can be given."""
     own_keys: frozenset[str] = frozenset()
-    """The providers to whose address no key of an environment variable is sent: a request has given the address."""
+    """The providers whose address a request has given: no key of an environment variable is sent there."""
+    is_public_only: Callable[[], bool] = allow_any_address
+    """Returns whether the addresses of `own_keys` must be public."""
 
     def find_endpoint(self, name: str) -> ModelEndpoint:
         """Return the endpoint that a model's name stands for. Raise Misconfigured if it is not a model's name.
@@ -112,6 +121,7 @@ class ModelSettings:
             headers=provider.headers,
             preset=preset,
             forward=frozenset[str](provider.forward),
+            is_public_only=self.is_public_only if has_own_key else allow_any_address,
         )
 
     def find_base_url(self, provider: str) -> str:
@@ -331,6 +341,7 @@ def _make_wire_model(wire: WireName, endpoint: ModelEndpoint) -> Model:
         provider=endpoint.provider,
         headers=endpoint.headers,
         forward=endpoint.forward,
+        is_public_only=endpoint.is_public_only,
     )
 
 

@@ -230,3 +230,21 @@ async def test_the_answer_has_a_form_for_each_kind_and_says_which_fields_are_sec
         assert {name for name, field in forms["providers"].items() if field["secret"]} == {"api_key", "headers"}
         assert forms["providers"]["wire"]["choices"] == ["chat", "gemini", "messages", "responses"]
         assert forms["providers"]["base_url"]["expects"] == "a URL that begins with http:// or https://"
+
+
+async def test_a_stored_provider_is_at_a_private_address_only_where_that_is_allowed() -> None:
+    provider = KeyedProvider("answer", "key")
+    keys = [build_key("root", "admin", tenant="")]
+    async with provider.serving() as url:
+        value = {"base_url": url, "api_key": "key"}
+        for wiring, reaches in (({}, True), ({"keys": keys}, False), ({"keys": keys, "private_addresses": True}, True)):
+            async with open_unconfigured(**wiring) as http:
+                root = http.with_key("root") if "keys" in wiring else http
+                for body in ({"value": value}, {"value": value, "model": "small"}):
+                    _, answer, _ = await root.send_request("POST", "/providers/shop/test", body)
+                    assert answer["success"] is reaches, (wiring, answer)
+                    assert ("private_addresses = true" in answer["message"]) is not reaches
+                await root.put(PROVIDER, {"value": value})
+                await root.put(MODEL, {"value": "shop:small"})
+                conversation = await root.create_conversation()
+                await root.post(f"{conversation}/chat", {"content": "hi"}, expect=200 if reaches else 503)
