@@ -11,20 +11,21 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from toolyard.app import Wiring
+from toolyard.app import SystemClock, Wiring
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.errors import Misconfigured, install_command
 from toolyard.core.settings.divisions import Division, Divisions
 from toolyard.core.settings.model_names import OFFLINE, is_pattern, parse_model_name
 from toolyard.core.settings.runtime import EntryId, iter_entries, mask_entry
+from toolyard.core.store import Store
 from toolyard.core.store.audit_chain import hash_content
 from toolyard.core.tools.definition import PROVIDER_TOOLS, ProviderOptions, Tool
 from toolyard.core.tools.mcp_servers import ServerSpec, mask_spec
 from toolyard.core.tools.web_search_rule import SearchRules
 from toolyard.engine.access.provider_sign_in import IdentityProvider
-from toolyard.engine.settings.setting_store import ConfiguredEntry
-from toolyard.models.configuration import build_options, build_windows
+from toolyard.engine.settings.setting_store import ConfiguredEntry, SettingStore
+from toolyard.models.configuration import ModelConfiguration, build_options, build_windows
 from toolyard.models.providers import PROVIDERS
 from toolyard.models.resolver import ModelSettings
 from toolyard.server.config import (
@@ -42,6 +43,7 @@ from toolyard.server.config import (
 from toolyard.server.config.layers import Layers
 from toolyard.server.secret_file import find_secret
 from toolyard.venues.function import RunnableTool, as_tool
+from toolyard.venues.mcp.auth.sealed_records import SealedRecords
 from toolyard.venues.provider import build_provider_tool
 
 
@@ -102,6 +104,32 @@ def build_wiring(config: Config, base: Path, layers: Layers | None = None) -> Wi
         divisions=_build_divisions(config, [tool.definition.name for tool in tools]),
         otlp_endpoint=config.telemetry.otlp_endpoint if config.telemetry else "",
         service_name=config.telemetry.service_name if config.telemetry else "toolyard",
+    )
+
+
+async def open_setting_store(config: Config, layers: Layers, store: Store) -> SettingStore:
+    """Return the settings of a store that no server has open, behind those of the configuration."""
+    models = _build_model_configuration(config)
+    secret, _ = find_secret(config.store, os.environ)
+    settings = SettingStore(
+        store,
+        SystemClock(),
+        SealedRecords(store, secret),
+        _list_configured(config, layers),
+        find_address=models.find_address,
+        check=models.check_change,
+    )
+    await settings.load()
+    return settings
+
+
+def _build_model_configuration(config: Config) -> ModelConfiguration:
+    settings = build_model_settings(config, os.environ)
+    return ModelConfiguration(
+        default=config.model_names or (OFFLINE,),
+        settings=settings,
+        windows=build_windows(config, settings),
+        access=config.model_access,
     )
 
 

@@ -105,7 +105,7 @@ _secrets_decoder = msgspec.json.Decoder(_Secrets)
 
 
 class SettingStore:
-    """The entries of the store and of the file. `apply` is called with those of the store that are in force."""
+    """The entries of the store and of the file."""
 
     def __init__(
         self,
@@ -116,12 +116,12 @@ class SettingStore:
         *,
         find_address: Callable[[EntryId, object], str],
         check: Callable[[EntryId, RuntimeSettings, RuntimeSettings], None],
-        apply: Callable[[RuntimeSettings], Awaitable[None]],
+        apply: Callable[[RuntimeSettings], Awaitable[None]] | None = None,
     ) -> None:
         """`find_address` returns where the secrets of an entry are sent to; empty if to no single address.
 
         `check` gets a changed entry and the settings before and after, and raises Invalid or Refused if they could not
-        be used.
+        be used. `apply` is called with the entries of the store that are in force, at the start and for each change.
         """
         self._store = store
         self._clock = clock
@@ -130,7 +130,7 @@ class SettingStore:
         self._configured = configured
         self._find_address = find_address
         self._check = check
-        self._apply = apply
+        self._apply_to = apply
         self._lock = asyncio.Lock()
         self._loaded: dict[EntryId, _LoadedEntry] = {}
 
@@ -224,6 +224,10 @@ class SettingStore:
                 raise _build_invalid(key, "was given for another address: send its value again")
         check_entry(entry, restored)
         return restored
+
+    async def _apply(self, settings: RuntimeSettings) -> None:
+        if self._apply_to is not None:
+            await self._apply_to(settings)
 
     async def _read(self) -> None:
         records = {parse_entry_id(name): body for name, body in await self._store.list_records(SETTINGS)}

@@ -6,7 +6,7 @@ Nothing that a configuration names is opened here: `toolyard.server.wiring` buil
 import functools
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta, Struct, inspect
 from msgspec.structs import asdict, replace
 
+from toolyard.core.settings.checks import KeyPath
 from toolyard.core.settings.limits import Budget, SessionLimits
 from toolyard.core.settings.model_cards import Price
 from toolyard.core.settings.network_addresses import is_loopback
@@ -77,11 +78,13 @@ __all__ = [
     "find_data_directory",
     "list_fixed_settings",
     "load",
+    "load_entries",
     "load_mcp_servers",
     "load_tool_module",
     "load_tools",
     "load_with_sources",
     "show",
+    "show_stored",
 ]
 
 MIN_SECRET_BYTES = 32
@@ -374,9 +377,22 @@ def list_fixed_settings(config: Config, layers: Layers | None = None) -> list[Fi
     ]
 
 
-def show(config: Config) -> str:
-    """Return the configuration as TOML with every secret masked."""
-    return render_config(config, _get_config_type())
+def load_entries(file: Path, environment: Mapping[str, str]) -> RuntimeSettings:
+    """Return the settings of a file for the store, with the variables in its secrets replaced. Raise Misconfigured."""
+    root = get_runtime_type()
+    layers = Layers(root, file.absolute(), {}, {})
+    expander = ValueExpander(layers.get_base, layers.is_from_file, environment)
+    return msgspec.convert(check_config(layers.tree, root, expander.expand, layers.locate), RuntimeSettings)
+
+
+def show(config: Config, describe_source: Callable[[KeyPath], str] | None = None) -> str:
+    """Return the configuration as TOML with every secret masked, and comments that say where each value is set."""
+    return render_config(config, _get_config_type(), describe_source)
+
+
+def show_stored(settings: RuntimeSettings, show_secret: Callable[[KeyPath], str]) -> str:
+    """Return the settings of the store as TOML, without values that are not set."""
+    return render_config(settings, get_runtime_type(), show_secret=show_secret, shows_defaults=False)
 
 
 @functools.cache
