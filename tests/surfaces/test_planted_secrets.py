@@ -24,6 +24,7 @@ KEYS = [
 READ_PATHS = [
     "/me", "/keys", "/audit", "/access?tool=fail_to_pay", "/servers",
     "/servers/remote", "/servers/remote/tools", "/servers/local", "/servers/local/tools",
+    "/servers/pasted", "/audit?action=server.add", "/audit?action=server.change", "/audit?action=server.test",
     "/tools", "/models", "/providers", "/overview", "/overview?whose=tenant", "/live", "/live?whose=tenant", "/traces",
     "/traces?whose=tenant", "/conversations", "/conversations?whose=tenant", "/presets", "/metrics", "/readyz",
     "/ai/tools/health", "/openapi.json", "/settings", "/settings?kind=providers", "/settings/providers/planned",
@@ -99,8 +100,15 @@ async def add_servers(http: SocketClient) -> list[str]:
         ("POST", "/servers/remote/login/answer", {"state": "planted-state", "code": "planted-code"}),
         ("POST", "/servers/local/tools/call", {"tool_name": "x", "arguments": {"api_key": "planted-call-argument"}}),
     ]
+    asked += [
+        ("POST", "/servers/test", {"name": "tried", "config": remote}),
+        ("POST", "/servers/test", {"name": "tried", "config": local}),
+        ("POST", "/servers/import", {"mcpServers": {"pasted": {"url": remote["url"], "headers": remote["headers"]}}}),
+        ("POST", "/servers/import", {"mcpServers": {"wrong": {"url": ["planted-listed-url"]}}}),
+    ]
     answers = [await http.ask(method, path, body, x_api_key=ADMIN) for method, path, body in asked]
     assert [status for status, _, _ in answers[:2]] == [201, 201], answers[0][1]
+    assert [status for status, _, _ in answers[-4:]] == [200, 200, 200, 422], answers[-4:]
     return [repr(answer) for answer in answers]
 
 

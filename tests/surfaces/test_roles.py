@@ -154,6 +154,8 @@ ROWS = [
     Row("GET", "/servers/{server_id}/tools", WITH_KEY),
     Row("POST", "/servers/{server_id}/tools/call", WITH_KEY, body={"tool_name": "x"}),
     Row("POST", "/servers", ADMINISTERS_SERVER, body={"name": "shared", "config": {"command": "x"}}),
+    Row("POST", "/servers/test", ADMINISTERS_SERVER, body={"name": "x", "config": {"url": "http://127.0.0.1:9/"}}),
+    Row("POST", "/servers/import", ADMINISTERS_SERVER, body={"mcpServers": {"shared": {"url": "http://127.0.0.1:9"}}}),
     Row("PUT", "/servers/{server_id}", ADMINISTERS_SERVER, body={"config": {"command": "x"}}),
     Row("POST", "/servers/{server_id}/login", ADMINISTERS_SERVER, body={"redirect_uri": "http://example.org/"}),
     Row("POST", "/servers/{server_id}/login/answer", ADMINISTERS_SERVER, body={"state": "x", "code": "x"}),

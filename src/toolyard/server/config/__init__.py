@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta, Struct, inspect
 from msgspec.structs import asdict, replace
 
+from toolyard.core.errors import Misconfigured
 from toolyard.core.settings.checks import KeyPath
 from toolyard.core.settings.limits import Budget, SessionLimits
 from toolyard.core.settings.model_cards import Price
@@ -41,6 +42,7 @@ from toolyard.core.settings.types import (
 from toolyard.core.store import Key
 from toolyard.core.tools.approval_terms import iter_term_problems
 from toolyard.core.tools.definition import AfterUntrusted, Approval, ProviderOptions, SearchOptions, Tool
+from toolyard.core.tools.mcp_json import parse_mcp_servers
 from toolyard.core.tools.mcp_servers import AddServers, ServerSpec
 from toolyard.core.tools.redaction import RedactRules
 from toolyard.core.tools.trust import TrustRules
@@ -55,7 +57,6 @@ from toolyard.server.config.limits import (
     ToolChoice,
     complete_limits,
 )
-from toolyard.server.config.mcp_json import load_mcp_servers
 from toolyard.server.config.paths import ValueExpander, find_data_directory
 from toolyard.server.config.show import render_config, render_values
 from toolyard.server.config.tool_modules import load_tool_module, load_tools
@@ -353,6 +354,15 @@ def find_config_file(path: Path | None) -> Path | None:
         return path.absolute()
     default = Path("toolyard.toml").absolute()
     return default if default.exists() else None
+
+
+def load_mcp_servers(path: Path, environment: Mapping[str, str]) -> dict[str, ServerSpec]:
+    """Return the servers of a file in a format of other programs. Raise Misconfigured with what is wrong."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise Misconfigured(f"{path} cannot be read: {error.strerror}") from None
+    return parse_mcp_servers(content, str(path), environment, path.parent)
 
 
 def apply_rules(tool: Tool, rules: ToolRules) -> Tool:

@@ -5,6 +5,7 @@ from toolyard.surfaces.operators import (
     audit,
     keys,
     monitoring,
+    new_servers,
     runs,
     server_changes,
     server_sign_ins,
@@ -14,7 +15,19 @@ from toolyard.surfaces.operators import (
 )
 from toolyard.surfaces.surface import Surface
 
-_MODULES = (monitoring, traces, runs, keys, access, audit, servers, server_changes, server_sign_ins, settings)
+_MODULES = (
+    monitoring,
+    traces,
+    runs,
+    keys,
+    access,
+    audit,
+    servers,
+    server_changes,
+    new_servers,
+    server_sign_ins,
+    settings,
+)
 
 
 SURFACE = Surface(
