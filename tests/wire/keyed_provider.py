@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 
 from wire.local import streaming
-from wire.reply_bytes import DONE, STOP, chunk
+from wire.reply_bytes import DONE, STOP, chunk, piece
 
 
 class KeyedProvider:
@@ -20,6 +20,8 @@ class KeyedProvider:
         self.sent_keys: list[str] = []
         """The key of each request, in order; empty for none."""
         self.bodies: list[dict[str, object]] = []
+        self.first_call = ""
+        """The tool that the answer to a single message calls, without arguments; empty for none."""
 
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[str]:
@@ -46,7 +48,11 @@ class KeyedProvider:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         if refusal := self._refuse(request):
             return refusal
-        self.bodies.append(json.loads(await request.read()))
+        self.bodies.append(body := json.loads(await request.read()))
+        if self.first_call and body["messages"][-1]["role"] == "user":
+            return await streaming([piece(self.first_call, "{}", index=0, id="call_1"), chunk("tool_calls"), DONE])(
+                request
+            )
         return await streaming([chunk(content=self.text), STOP, DONE])(request)
 
     async def _list(self, request: web.Request) -> web.StreamResponse:

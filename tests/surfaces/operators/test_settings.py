@@ -7,10 +7,13 @@ import pytest
 from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
 from surfaces.api_client import ApiClient, Json, build_key
 from surfaces.unconfigured import MODEL, PROVIDER, chat, open_unconfigured
+from toolyard import tool
+from toolyard.core.errors import StoreDown
 from toolyard.core.settings.model_cards import Provider
 from toolyard.core.settings.runtime import EntryId
-from toolyard.engine.settings.setting_store import ConfiguredEntry
+from toolyard.engine.settings.setting_store import SETTINGS, ConfiguredEntry
 from toolyard.models.resolver import ModelSettings
+from toolyard.stores.memory import MemoryStore
 from wire.keyed_provider import KeyedProvider
 
 
@@ -248,3 +251,64 @@ async def test_a_stored_provider_is_at_a_private_address_only_where_that_is_allo
                 await root.put(MODEL, {"value": "shop:small"})
                 conversation = await root.create_conversation()
                 await root.post(f"{conversation}/chat", {"content": "hi"}, expect=200 if reaches else 503)
+
+
+def pay() -> str:
+    """Pay the bill."""
+    return "paid"
+
+
+async def start_waiting_run(http: ApiClient) -> tuple[str, str]:
+    """Start a run whose call waits for an approval. Return the conversation's path, and that of the call."""
+    conversation = await http.create_conversation()
+    waiting = await http.post(f"{conversation}/chat", {"content": "pay"}, expect=202)
+    return conversation, f"{conversation}/calls/{waiting['waiting'][0]['call_id']}"
+
+
+async def read_end(http: ApiClient, conversation: str) -> Json:
+    return (await http.read_until_done(conversation))[-1][1]
+
+
+async def test_an_open_run_keeps_its_model_and_loses_it_only_where_a_rule_restricts_it() -> None:
+    first, second = KeyedProvider("first", "key"), KeyedProvider("second", "key")
+    first.first_call = "pay"
+    tools = [tool(approval="always")(pay)]
+    async with first.serving() as first_url, second.serving() as second_url, open_unconfigured(tools=tools) as http:
+        await http.put(PROVIDER, {"value": {"base_url": first_url, "api_key": "key"}})
+        await http.put("/settings/providers/other", {"value": {"base_url": second_url, "api_key": "key"}})
+        await http.put(MODEL, {"value": "shop:small"})
+        kept, kept_call = await start_waiting_run(http)
+        lost, lost_call = await start_waiting_run(http)
+        await http.put(MODEL, {"value": "other:large"})
+        await http.post(f"{kept_call}/approve", {})
+        assert (await read_end(http, kept))["ending"] == "done" and not second.bodies
+        assert await chat(http) == "second"
+        requests = len(first.bodies)
+        await http.put("/settings/model_access/shop:*", {"value": {"roles": ["nobody-has-it"]}})
+        await http.post(f"{lost_call}/approve", {})
+        assert (await read_end(http, lost))["ending"] == "failed" and len(first.bodies) == requests
+        assert "not for your roles" in str(await http.list_messages(lost)) + str(await http.read_until_done(lost))
+
+
+class FailingStore(MemoryStore):
+    """Fails to write a setting, as a database that is cut off in the middle of a change."""
+
+    fails = False
+
+    async def set_record(self, kind: str, name: str, body: bytes) -> None:
+        if self.fails and kind == SETTINGS:
+            raise StoreDown("the connection is lost")
+        await super().set_record(kind, name, body)
+
+
+async def test_a_change_that_cannot_be_stored_is_not_applied_and_is_audited_as_failed() -> None:
+    store, path = FailingStore(), "/settings/general/models"
+    async with open_unconfigured(opened_store=store) as http:
+        await http.put(path, {"value": ["openai:gpt-5"]})
+        store.fails = True
+        await http.put(path, {"value": ["openai:gpt-4"]}, expect=503)
+        assert (await http.get(path))["setting"]["value"] == ["openai:gpt-5"]
+        assert "openai:gpt-4" not in str(await http.get("/models"))
+        entries = (await http.get("/audit?action=setting.set"))["entries"]
+        assert [entry["outcome"] for entry in entries] == ["failed", "allowed", "allowed"]
+        assert entries[0]["cause"] == entries[1]["number"]
