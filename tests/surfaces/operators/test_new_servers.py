@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
-from surfaces.api_client import build_key, open_api_client
+from surfaces.api_client import Json, build_key, open_api_client
 from venues.mcp.modern import over_http
 from venues.mcp.plain import PlainServer
 
@@ -51,15 +51,19 @@ async def test_a_command_is_tried_only_where_it_may_be_added(tmp_path: Path) -> 
 
 async def test_the_servers_of_an_mcp_json_are_added_or_none_of_them() -> None:
     async with over_http() as one, over_http() as two, open_api_client() as http:
-        servers = {"one": {"url": one.spec().url}, "two": {"url": two.spec().url, "headers": {"X-Key": "secret-value"}}}
-        for wrong in (
-            {"three": {}},
-            {"bad id!": {"url": one.spec().url}},
-            {"v": {"url": "${HOME}"}},
-            {"function": {"url": "http://x"}},
-        ):
-            refused = await http.post("/servers/import", {"mcpServers": {**servers, **wrong}}, expect=422)
-            assert next(iter(wrong)) in refused["error"]
+        servers: dict[str, Json] = {
+            "one": {"url": one.spec().url},
+            "two": {"url": two.spec().url, "headers": {"X-Key": "secret-value"}},
+        }
+        wrong: dict[str, Json] = {
+            "three": {},
+            "bad id!": {"url": one.spec().url},
+            "v": {"url": "${HOME}"},
+            "function": {"url": "http://x"},
+        }
+        for name, entry in wrong.items():
+            refused = await http.post("/servers/import", {"mcpServers": {**servers, name: entry}}, expect=422)
+            assert name in refused["error"]
         await http.post("/servers/import", {"other": {}}, expect=422)
         assert (await http.get("/servers"))["count"] == 0
         added = await http.post("/servers/import", {"mcpServers": servers})

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 
 import msgspec
+from msgspec.structs import replace
 
 from toolyard.app import Wiring
 from toolyard.cli.commands import COMMANDS
@@ -67,10 +68,12 @@ def run(options: argparse.Namespace) -> None:
     nearby = () if setup.config.model_names else _find_ollama_models(setup.config)
 
     def announce(url: str, yard: Yard) -> None:
-        cards = yard.servers.cards()
-        lines = build_welcome(
-            setup.config, wiring, url, asks_for_keys=not yard.access.is_local, nearby=nearby, servers=cards
+        cards, default = yard.servers.cards(), yard.service.models.default
+        # A server whose file names no model may have one in its store.
+        config = (
+            setup.config if setup.config.model_names or default == OFFLINE else replace(setup.config, model=default)
         )
+        lines = build_welcome(config, wiring, url, asks_for_keys=not yard.access.is_local, nearby=nearby, servers=cards)
         print("\n".join(lines), flush=True)
 
     serve(wiring, setup.config.host, setup.config.port, announce)
