@@ -12,11 +12,8 @@ from toolyard.core.settings.model_cards import ModelCard
 from toolyard.engine.service import Service
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.openai.errors import OPENAI_ERRORS
+from toolyard.surfaces.shared.whole_history.sent_fields import DEFAULT, PLAIN
 
-DEFAULT = "default"
-"""The name of the configured model."""
-PLAIN = "@plain"
-"""The end of a model's name that offers none of the server's tools: for titles, tags and other texts about a chat."""
 CREATED = 1_700_000_000
 """OpenAI's clients need a time; providers do not tell when a model was made."""
 
@@ -55,12 +52,6 @@ def _list_cards(request: HttpRequest, service: Service) -> list[ModelCard]:
     """Return the models that the caller's key is for."""
     caller = get_request_context(request.scope).caller
     return [card for card in service.models.cards() if caller.may_use_model(card.id)]
-
-
-def resolve_model(name: str) -> str:
-    """Return the name of a request's model as the engine knows it; empty for the configured one."""
-    name = name.removesuffix(PLAIN)
-    return "" if name == DEFAULT else name
 
 
 def _list_models(cards: list[ModelCard]) -> list[OpenAIModel]:

@@ -13,7 +13,7 @@ from toolyard.surfaces.openai.chat.completion import Completion
 from toolyard.surfaces.openai.chat.completions import Completions
 from toolyard.surfaces.openai.chat.parse import CompletionBody
 from toolyard.surfaces.openai.errors import OPENAI_ERRORS
-from toolyard.surfaces.openai.run_starter import RunStarter
+from toolyard.surfaces.shared.whole_history.run_starter import RunStarter
 
 COMPLETION_RESPONSE = ResponseSpec(
     data_container=Completion, description="The answer, or a stream of its chunks", generate_examples=False

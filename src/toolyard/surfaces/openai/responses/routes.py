@@ -23,7 +23,7 @@ from toolyard.surfaces.openai.responses.parse import ResponseBody
 from toolyard.surfaces.openai.responses.response import ResponseObject
 from toolyard.surfaces.openai.responses.responses import Responses
 from toolyard.surfaces.openai.responses.websocket import ResponseSocket, Socket
-from toolyard.surfaces.openai.run_starter import RunStarter
+from toolyard.surfaces.shared.whole_history.run_starter import RunStarter
 from toolyard.surfaces.surface import Route
 
 PATH = "/v1/responses"
