@@ -92,6 +92,9 @@ class HttpModel:
     def native(self) -> NativeTools:
         return find_native_tools(self.wire.name, self._model)
 
+    def find_provider(self, wire: str) -> str:
+        return self._provider if self.wire.name == wire else ""
+
     def list_ignored(self, options: Options) -> list[str]:
         """Return the names of the options that are set and not sent."""
         return self.wire.list_ignored(options, self._model, self._provider, self._forward)

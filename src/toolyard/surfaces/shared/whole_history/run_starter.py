@@ -16,7 +16,7 @@ from toolyard.core.conversation.run_view import RunView
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.conversation.state import State
 from toolyard.core.errors import Invalid, ToolyardError, Unavailable
-from toolyard.core.items import Item, Result
+from toolyard.core.items import Item, Result, Seal
 from toolyard.core.ports import Failure, Value
 from toolyard.core.settings.options import UNSUPPORTED_OPTION, Options
 from toolyard.core.tools.definition import Tool
@@ -83,6 +83,10 @@ class ParsedRequest(Struct, frozen=True, kw_only=True):
     """Whether it is in the user's list of conversations."""
     client_fields: dict[str, object] = {}
     """What the response repeats of the request."""
+    system_prompt: str = ""
+    """Instructions that come after those of the server, in a new conversation."""
+    native: Seal | None = None
+    """What the request says in the words of its provider's own API."""
     option_fields: Mapping[str, str] = {}
     """The names of the fields that options have in this request, where they differ."""
 
@@ -215,6 +219,7 @@ class RunStarter:
             unlisted=not request.is_listed,
             tools=defaults.tools if request.server_tools is None else request.server_tools,
             asked_tools=request.asked_tools,
+            system_prompt="\n\n".join(filter(None, (defaults.system_prompt, request.system_prompt))),
         )
         start = self._build_start(context, request, key, settings=settings)
         return await service.runs.start(conversation, start, include_argument_deltas=bool(request.tools))
@@ -262,6 +267,7 @@ class RunStarter:
                 ends_on_expiry=True,
                 leave_s=self._leave_s if request.ends_without_client else 0.0,
                 client_fields=request.client_fields,
+                native=request.native,
             ),
             correlation_id=context.correlation_id,
             settings=settings,
