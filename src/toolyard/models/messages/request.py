@@ -50,9 +50,24 @@ PLACEHOLDER_TOOL: Block = {
 }
 """Offered where the history has calls and the turn has no tools: the API refuses `tool_use` without any tool."""
 
-_tools: WeakKeyDictionary[Offer, bytes] = WeakKeyDictionary()
+
+class EncodedTools(NamedTuple):
+    """The tools of an offer as JSON, with our own mark at the last one and without it."""
+
+    marked: bytes
+    plain: bytes
+
+
+class WireParts(NamedTuple):
+    """The parts of a body that marks may be in, encoded."""
+
+    tools: bytes
+    system: bytes
+    messages: Sequence[bytes | memoryview]
+
+
+_tools: WeakKeyDictionary[Offer, dict[str, EncodedTools]] = WeakKeyDictionary()
 _NO_NATIVE = RequestFields()
-_MARKED_END = CACHE_MARK + b"}]"
 _MARK_KEY = b'"cache_control":'
 _MARK = re.compile(rb',"cache_control":{[^{}]*}')
 _LACKS_OUTPUT_SCHEMAS = re.compile(r"claude-(?:[23]|instant|(?:opus|sonnet)-4(?:-0|-20|@|$))")
@@ -71,12 +86,16 @@ def to_wire(
     cache = open_cache(request, model, provider)
     cache.set_system(system, _encode_system)
     open_end, role = cache.extend(request.history)
-    tools = _encode_tools(request.offer, provider) or (
-        _encoded_placeholder_tool if _has_calls(cache, open_end) else b""
-    )
+    encoded_tools = _encode_tools(request.offer, provider)
+    tools = encoded_tools.marked or (_encoded_placeholder_tool if _has_calls(cache, open_end) else b"")
     parts = WireParts(tools, cache.system, _join_messages(cache, open_end, role))
     if native is not _NO_NATIVE:
-        parts = _keep_client_marks(parts, _encode_native_system(system, native.system), cache, open_end, role)
+        plain = WireParts(
+            encoded_tools.plain or tools,
+            _encode_native_system(system, native.system),
+            _join_messages(cache, open_end, role, with_marks=False),
+        )
+        parts = _keep_client_marks(plain) or parts
     forced = bool(tools) and request.tool_choice not in ("auto", "none")
     # The API refuses thinking together with a forced tool choice.
     thinks = bool(options.thinking) and not forced and (role == "assistant" or _may_think(cache, open_end))
@@ -103,26 +122,16 @@ def to_wire(
     )
 
 
-class WireParts(NamedTuple):
-    """The parts of a body that marks may be in, encoded."""
-
-    tools: bytes
-    system: bytes
-    messages: Sequence[bytes | memoryview]
-
-
-def _keep_client_marks(parts: WireParts, system: bytes, cache: EncodeCache, open_end: bytes, role: str) -> WireParts:
-    """Return the parts with the marks of the client, if it has set any: then none are added to them.
+def _keep_client_marks(parts: WireParts) -> WireParts | None:
+    """Return the parts with the marks of the client and none of our own; None if the client has set none.
 
     A part of the history may come from an earlier request with marks of its own: only the last ones are kept.
     """
-    tools = parts.tools.removesuffix(_MARKED_END) + b"}]" if parts.tools.endswith(_MARKED_END) else parts.tools
-    messages = b"".join(_join_messages(cache, open_end, role, with_marks=False))
-    counts = [part.count(_MARK_KEY) for part in (tools, system, messages)]
-    if not any(counts):
-        return parts
-    surplus = max(0, sum(counts) - MAX_MARKS)
-    return WireParts(tools, system, [_MARK.sub(b"", messages, count=surplus) if surplus else messages])
+    messages = b"".join(parts.messages)
+    marks = sum(part.count(_MARK_KEY) for part in (parts.tools, parts.system, messages))
+    if marks > MAX_MARKS:
+        messages = _MARK.sub(b"", messages, count=marks - MAX_MARKS)
+    return WireParts(parts.tools, parts.system, [messages]) if marks else None
 
 
 def open_cache(request: ModelRequest, model: str, provider: str) -> EncodeCache:
@@ -241,20 +250,17 @@ def _has_calls(cache: EncodeCache, open_end: bytes) -> bool:
     return b'"type":"tool_use"' in cache.joined or b'"type":"tool_use"' in open_end
 
 
-def _encode_tools(offer: Offer, provider: str) -> bytes:
-    """Return the tools as JSON, encoded once for each offer, with a cache mark at the last; empty if there are none.
-
-    Where the client has set marks, or the last tool is loaded later and so cannot be cached, there is none.
-    """
-    encoded = _tools.get(offer)
+def _encode_tools(offer: Offer, provider: str) -> EncodedTools:
+    """Return the tools as JSON, encoded once for each offer and provider; empty if there are none."""
+    by_provider = _tools.setdefault(offer, {})
+    encoded = by_provider.get(provider)
     if encoded is None:
         built = [_build_tool(tool, provider) for tool in offer.tools]
         blocks = [block for block in built if block is not None]
-        is_marked = any("cache_control" in block or "defer_loading" in block for block in blocks)
-        encoded = encode_json(blocks) if blocks else b""
-        if blocks and not is_marked:
-            encoded = encoded[:-2] + _MARKED_END
-        _tools[offer] = encoded
+        plain = encode_json(blocks) if blocks else b""
+        # A tool that is loaded later cannot be cached.
+        is_markable = blocks and not any(name in blocks[-1] for name in ("cache_control", "defer_loading"))
+        encoded = by_provider[provider] = EncodedTools(plain[:-2] + CACHE_MARK + b"}]" if is_markable else plain, plain)
     return encoded
 
 

@@ -159,7 +159,7 @@ class MessageEncoder:
                 return b""
             if self._text_chars:
                 return b""  # it belongs before the text, which was sent
-        return b"".join(map(self._encode_block, build_turn_blocks([item], self._provider)))
+        return b"".join(map(self._encode_block, build_turn_blocks([item], self._provider, self._view.calls)))
 
     def _encode_turn_text(self, item: ModelText) -> bytes:
         if wants_only_final_text(self._view):

@@ -1,6 +1,6 @@
 """The answer to a request for a message, from the view of its run. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -81,7 +81,7 @@ def _build_content(view: RunView, provider: str, waiting_text: str) -> list[Bloc
     blocks = [build_text_block(text) for text in texts if text]
     for turn in view.turns:
         shown = [item for item in turn.items if not has_schema or not isinstance(item, ModelText)]
-        blocks += build_turn_blocks(shown, provider)
+        blocks += build_turn_blocks(shown, provider, view.calls)
         blocks += [block for call in list_server_calls(view, turn) for block in build_server_call(call)]
     last_text = waiting_text
     if has_schema and not waiting_text and not list_client_calls(view):
@@ -91,10 +91,9 @@ def _build_content(view: RunView, provider: str, waiting_text: str) -> list[Bloc
     return [*blocks, *build_client_calls(view), *([build_text_block(last_text)] if last_text else [])]
 
 
-def build_turn_blocks(items: Sequence[Item], provider: str) -> list[Block]:
+def build_turn_blocks(items: Sequence[Item], provider: str, calls: Mapping[str, CallView]) -> list[Block]:
     """Return what the model and its provider did in a turn, but for the calls that run here or at the client."""
     blocks: list[Block] = []
-    ids = {item.id: item.provider_id for item in items if isinstance(item, Call)}
     for item in items:
         match item:
             case ModelText():
@@ -104,7 +103,7 @@ def build_turn_blocks(items: Sequence[Item], provider: str) -> list[Block]:
             case Call() if item.ran_at:
                 blocks.append(_build_hosted_call(item))
             case Result() if item.ran_at:
-                blocks.append(_build_hosted_result(item, ids.get(item.call_id, item.call_id)))
+                blocks.append(_build_hosted_result(item, calls[item.call_id].call.provider_id))
             case _:
                 pass
     return blocks

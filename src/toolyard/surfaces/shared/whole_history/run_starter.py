@@ -222,7 +222,8 @@ class RunStarter:
             system_prompt="\n\n".join(filter(None, (defaults.system_prompt, request.system_prompt))),
         )
         start = self._build_start(context, request, key, settings=settings)
-        return await service.runs.start(conversation, start, include_argument_deltas=bool(request.tools))
+        include_deltas = bool(request.tools or request.native)
+        return await service.runs.start(conversation, start, include_argument_deltas=include_deltas)
 
     async def continue_conversation(
         self,
