@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Iterable
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import aiohttp
 from litestar.handlers import HTTPRouteHandler, WebsocketRouteHandler
@@ -12,14 +12,9 @@ from support import TEST_TIMEOUT_S
 from surfaces.api_client import Json, build_key, build_yard
 from surfaces.http_server import serve_yard
 from surfaces.openai.sockets import open_talk, refuse_handshake
-from toolyard import Yard
-from toolyard.core.ports import Servers
-from toolyard.core.settings.limits import SessionLimits
 from toolyard.core.tools.mcp_servers import ServerSpec
-from toolyard.engine.access.sessions import Sessions
-from toolyard.stores.memory import MemoryStore
 from toolyard.surfaces.app import SURFACES
-from toolyard.surfaces.surface import Backend, Route
+from toolyard.surfaces.surface import Route
 from toolyard.testing import say
 
 CALLERS: dict[str, dict[str, str]] = {
@@ -307,25 +302,16 @@ async def check_rows() -> None:
         ]
         assert not wrong, "\n".join(wrong)
         named = {(row.method, row.path.partition("?")[0]) for row in ROWS} | ELSEWHERE
-        undecided = list_routes(yard) - named
+        undecided = list_routes() - named
         assert not undecided, f"say in ROWS who may use {sorted(undecided)}"
 
 
-def list_routes(yard: Yard) -> set[tuple[str, str]]:
+def list_routes() -> set[tuple[str, str]]:
     """Return the method and the path of every route, also of those that the API's description leaves out."""
-    store, clock = MemoryStore(), yard.service.clock
-    sessions = Sessions(store, yard.access, clock, SessionLimits(), yard.service.failed_sign_ins.count)
-    backend = Backend(
-        service=yard.service,
-        access=yard.access,
-        sessions=sessions,
-        servers=cast(Servers, yard.servers),
-        records=store,
-    )
-    routes = [route for surface in SURFACES for route in surface.routes(backend)]
     return {
         (method, re.sub(r"\{(\w+):\w+\}", r"{\1}", path))
-        for route in routes
+        for surface in SURFACES
+        for route in surface.routes
         for path in route.paths
         for method in list_methods(route)
     }

@@ -21,7 +21,8 @@ from toolyard.engine.access.authentication import hash_key
 from toolyard.engine.access.sessions import Sessions
 from toolyard.stores.memory import MemoryStore
 from toolyard.surfaces.app import SURFACES, asgi
-from toolyard.surfaces.surface import Backend, ErrorAnswer, ErrorBody, Route, Surface
+from toolyard.surfaces.http.request_context import HttpRequest
+from toolyard.surfaces.surface import Backend, ErrorAnswer, ErrorBody, Surface
 from toolyard.testing import Scripted, say
 
 KEY = Key(name="ann", hash=hash_key("ann-secret"), user="ann")
@@ -32,20 +33,18 @@ def shape_error(status: int, body: ErrorBody, headers: dict[str, str]) -> ErrorA
     return ErrorAnswer(status=status, body=shaped, headers=headers)
 
 
-def build_routes(backend: Backend) -> list[Route]:
-    @get("/other/about", sync_to_thread=False)
-    def about() -> dict[str, str]:
-        return {"model": backend.service.models.default}
+@get("/other/about", sync_to_thread=False)
+def about(request: HttpRequest) -> dict[str, str]:
+    return {"model": request.backend.service.models.default}
 
-    @post("/other/things", sync_to_thread=False)
-    def make_thing(data: JSONBody[dict[str, int]]) -> None:
-        raise Refused("there is such a thing")
 
-    return [about, make_thing]
+@post("/other/things", sync_to_thread=False)
+def make_thing(data: JSONBody[dict[str, int]]) -> None:
+    raise Refused("there is such a thing")
 
 
 OTHER = Surface(
-    routes=build_routes,
+    routes=(about, make_thing),
     public_paths=frozenset({"/other/about"}),
     error_paths=frozenset({"/other/*"}),
     encode_error=shape_error,

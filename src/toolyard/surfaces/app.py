@@ -1,6 +1,6 @@
 """Build the ASGI application: the routes of all surfaces, the OpenAPI document, and the middleware around them."""
 
-from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import version
 from typing import cast
 
@@ -30,7 +30,7 @@ from toolyard.surfaces.respond import routes as respond
 from toolyard.surfaces.server_info import routes as server_info
 from toolyard.surfaces.surface import Backend, PathRules, Surface
 
-SURFACES: Sequence[Surface] = (
+SURFACES: tuple[Surface, ...] = (
     server_info.SURFACE,
     respond.SURFACE,
     conversations.SURFACE,
@@ -50,11 +50,19 @@ def asgi(
     backend: Backend,
     cors_origins: frozenset[str] = frozenset(),
     proxies: TrustedProxies | None = None,
-    surfaces: Sequence[Surface] = SURFACES,
+    surfaces: tuple[Surface, ...] = SURFACES,
 ) -> AsgiApp:
     """Return the application of these surfaces."""
+    service, access, rules = backend.service, backend.access, PathRules.collect(surfaces)
+    authenticated = AuthenticationMiddleware(_build_router(surfaces), backend, rules)
+    guarded = GuardMiddleware(authenticated, rules, lambda: access.is_local, cors_origins, lambda: service.replica)
+    return CorrelationMiddleware(guarded, service.clock, rules, proxies)
+
+
+@cache  # Litestar reads the signatures of all handlers, which takes 100 ms; a process may have many backends
+def _build_router(surfaces: tuple[Surface, ...]) -> AsgiApp:
     app = Litestar(
-        [route for surface in surfaces for route in surface.routes(backend)],
+        [route for surface in surfaces for route in surface.routes],
         exception_handlers={Exception: handle_error},
         after_exception=[record_refusal],
         openapi_config=OpenAPIConfig(
@@ -69,9 +77,4 @@ def asgi(
         logging_config=None,
         debug=False,
     )
-    service, access, rules = backend.service, backend.access, PathRules.collect(surfaces)
-    authenticated = AuthenticationMiddleware(
-        cast(AsgiApp, app), service, access, backend.sessions, rules, backend.socket_limits
-    )
-    guarded = GuardMiddleware(authenticated, rules, lambda: access.is_local, cors_origins, lambda: service.replica)
-    return CorrelationMiddleware(guarded, service.clock, rules, proxies)
+    return cast(AsgiApp, app)

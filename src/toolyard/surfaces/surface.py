@@ -5,6 +5,7 @@ A package in `surfaces` has one `SURFACE`, and `app.SURFACES` lists them all.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar, cast
 
 from litestar.handlers import ASGIRouteHandler, HTTPRouteHandler, WebsocketRouteHandler
 from msgspec import Struct
@@ -20,6 +21,7 @@ from toolyard.engine.access.sessions import Sessions
 from toolyard.engine.service import Service
 
 Route = HTTPRouteHandler | ASGIRouteHandler | WebsocketRouteHandler
+Shared = TypeVar("Shared")
 
 
 class ErrorBody(Struct, frozen=True, kw_only=True):
@@ -67,13 +69,20 @@ class Backend:
     """Whether MCP servers that requests add are trusted unless they say otherwise."""
     provider_sign_ins: ProviderSignIns | None = None
     """Sign-ins at the identity provider; None if none is configured."""
+    _shared: dict[Callable[["Backend"], object], object] = field(default_factory=dict, repr=False, compare=False)
+
+    def share(self, build: Callable[["Backend"], Shared]) -> Shared:
+        """Return what this function builds from the backend. It is called once, and all requests share the result."""
+        if build not in self._shared:
+            self._shared[build] = build(self)
+        return cast(Shared, self._shared[build])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surface:
     """The routes of one wire protocol, and the rules of its paths. A path that ends in `*` stands for all below it."""
 
-    routes: Callable[[Backend], Sequence[Route]]
+    routes: tuple[Route, ...]
     public_paths: frozenset[str] = frozenset()
     """Paths that need no key. They must not show data of any user."""
     session_paths: frozenset[str] = frozenset()

@@ -5,7 +5,8 @@ import gzip
 import hashlib
 from pathlib import Path
 
-from litestar import Litestar, Response
+from litestar import Litestar, Request, Response
+from litestar.datastructures import State
 from litestar.testing import TestClient
 
 from surfaces.api_client import build_key, build_yard, open_api_client
@@ -26,10 +27,17 @@ def write_build(folder: Path) -> Path:
 
 
 def make_client(folder: Path) -> TestClient[Litestar]:
-    def missing(request: HttpRequest, error: NotFound) -> Response[str]:
+    def missing(request: Request[object, object, State], error: NotFound) -> Response[str]:
         return Response(str(error), status_code=404)
 
-    return TestClient(Litestar(page.routes(folder), exception_handlers={NotFound: missing}, logging_config=None))
+    return TestClient(
+        Litestar(
+            page.build_routes(folder),
+            exception_handlers={NotFound: missing},
+            request_class=HttpRequest,
+            logging_config=None,
+        )
+    )
 
 
 def test_the_page_comes_with_a_policy_that_lets_nothing_else_in(tmp_path: Path) -> None:

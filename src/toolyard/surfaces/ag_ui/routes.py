@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from litestar import get, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from litestar.response import Stream
 
@@ -15,8 +14,8 @@ from toolyard.surfaces.ag_ui.runs import AgUiRuns
 from toolyard.surfaces.http.openapi import ERRORS, EVENT_STREAM
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.http.sse import build_stream_response
-from toolyard.surfaces.shared.threads import Threads
-from toolyard.surfaces.surface import Backend, Surface
+from toolyard.surfaces.shared.threads import build_threads
+from toolyard.surfaces.surface import Surface
 
 
 def build_capabilities(tools: Sequence[Tool], limits: Limits, version: str) -> dict[str, object]:
@@ -48,29 +47,25 @@ def build_capabilities(tools: Sequence[Tool], limits: Limits, version: str) -> d
 PATH = "/ag-ui"
 
 
-def routes(backend: Backend) -> Sequence[HTTPRouteHandler]:
-    service, threads = backend.service, Threads(backend.service, backend.access)
-    exchanges = AgUiRuns(service, threads)
+@post(PATH, status_code=200, media_type=EVENT_STREAM, responses=ERRORS, tags=["ag-ui"])
+async def run_agent(request: HttpRequest, data: JSONBody[RunInput]) -> Stream:
+    """Run the agent on a thread, and stream its events as AG-UI has them.
 
-    @post(PATH, status_code=200, media_type=EVENT_STREAM, responses=ERRORS, tags=["ag-ui"])
-    async def run_agent(request: HttpRequest, data: JSONBody[RunInput]) -> Stream:
-        """Run the agent on a thread, and stream its events as AG-UI has them.
-
-        Of the messages only the last one of the user is read, with the results after the last one of the assistant: the
-        server has the others. One that it has already is not answered twice; its run is followed.
-        """
-        thread = threads.find(request, data.thread_id)
-        stream, headers = await exchanges.answer(thread, data)
-        return build_stream_response(stream, headers)
-
-    @get(f"{PATH}/capabilities", responses=ERRORS, tags=["ag-ui"])
-    async def show_capabilities(request: HttpRequest) -> dict[str, object]:
-        """Return the agent's capabilities for this caller, as AG-UI's AgentCapabilities."""
-        caller = get_request_context(request.scope).caller
-        tools = service.tools.list_usable(caller, include_native=False)
-        return build_capabilities(tools, service.runs.limits_for(caller), version("toolyard"))
-
-    return [run_agent, show_capabilities]
+    Of the messages only the last one of the user is read, with the results after the last one of the assistant: the
+    server has the others. One that it has already is not answered twice; its run is followed.
+    """
+    threads = request.backend.share(build_threads)
+    runs, thread = AgUiRuns(request.backend.service, threads), threads.find(request, data.thread_id)
+    stream, headers = await runs.answer(thread, data)
+    return build_stream_response(stream, headers)
 
 
-SURFACE = Surface(routes=routes)
+@get(f"{PATH}/capabilities", responses=ERRORS, tags=["ag-ui"])
+async def show_capabilities(request: HttpRequest) -> dict[str, object]:
+    """Return the agent's capabilities for this caller, as AG-UI's AgentCapabilities."""
+    service, caller = request.backend.service, get_request_context(request.scope).caller
+    tools = service.tools.list_usable(caller, include_native=False)
+    return build_capabilities(tools, service.runs.limits_for(caller), version("toolyard"))
+
+
+SURFACE = Surface(routes=(run_agent, show_capabilities))

@@ -3,22 +3,19 @@
 from collections.abc import AsyncGenerator, Mapping
 
 from litestar import Response, get, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody
 from litestar.response import Stream
 from msgspec import Struct
 
 from toolyard.core.errors import Invalid, NotFound, Refused, ToolyardError
-from toolyard.engine.access.authentication import Authenticator
-from toolyard.engine.service import Service
 from toolyard.surfaces.ai_sdk.encoder import UiMessageEncoder, WholeTurnReader, encode_failure
 from toolyard.surfaces.ai_sdk.parse import CallAnswers, ChatRequest, read_message, read_request
 from toolyard.surfaces.http.authorization import PathId
 from toolyard.surfaces.http.openapi import ERRORS, EVENT_STREAM
 from toolyard.surfaces.http.request_context import HttpRequest
 from toolyard.surfaces.http.sse import build_stream_response, stream_events
-from toolyard.surfaces.shared.threads import Thread, ThreadRun, Threads
+from toolyard.surfaces.shared.threads import Thread, ThreadRun, build_threads
 from toolyard.surfaces.surface import Surface
 
 STREAM_HEADERS = {"x-vercel-ai-ui-message-stream": "v1"}
@@ -30,50 +27,50 @@ class StopAnswer(Struct, kw_only=True):
     success: bool = True
 
 
-def routes(service: Service, access: Authenticator) -> list[HTTPRouteHandler]:
-    threads = Threads(service, access)
+@post("/ai-sdk/chat", status_code=200, media_type=EVENT_STREAM, responses=ERRORS, tags=["ai-sdk"])
+async def chat(request: HttpRequest, data: JSONBody[ChatRequest]) -> Stream:
+    """Answer a message, or continue with the client's answers, as a UI message stream.
 
-    @post("/ai-sdk/chat", status_code=200, media_type=EVENT_STREAM, responses=ERRORS, tags=["ai-sdk"])
-    async def chat(request: HttpRequest, data: JSONBody[ChatRequest]) -> Stream:
-        """Answer a message, or continue with the client's answers, as a UI message stream.
+    A message that is in the log already is not answered again: its run is followed.
+    """
+    threads = request.backend.share(build_threads)
+    thread = threads.find(request, data.id)
+    answered: frozenset[str] = frozenset()
+    try:
+        message = read_message(data)
+        if isinstance(message, CallAnswers):
+            answered = message.call_ids
+            run = await threads.answer_calls(thread, message.decisions, message.results)
+        elif data.trigger == "regenerate-message":
+            run = await threads.regenerate(thread, message, read_request(data))
+        else:
+            run = await threads.send(thread, message, read_request(data))
+    except (Invalid, NotFound, Refused) as error:
+        # The client shows the text of an error part to its user, and keeps its messages.
+        return build_response(stream_failure(error, thread.correlation_id))
+    return stream_run(run, thread, answered)
 
-        A message that is in the log already is not answered again: its run is followed.
-        """
-        thread = threads.find(request, data.id)
-        answered: frozenset[str] = frozenset()
-        try:
-            message = read_message(data)
-            if isinstance(message, CallAnswers):
-                answered = message.call_ids
-                run = await threads.answer_calls(thread, message.decisions, message.results)
-            elif data.trigger == "regenerate-message":
-                run = await threads.regenerate(thread, message, read_request(data))
-            else:
-                run = await threads.send(thread, message, read_request(data))
-        except (Invalid, NotFound, Refused) as error:
-            # The client shows the text of an error part to its user, and keeps its messages.
-            return build_response(stream_failure(error, thread.correlation_id))
-        return stream_run(run, thread, answered)
 
-    @get(
-        "/ai-sdk/chat/{thread_id:str}/stream",
-        media_type=EVENT_STREAM,
-        responses={**ERRORS, 204: NOTHING_OPEN},
-        tags=["ai-sdk"],
-    )
-    async def resume(request: HttpRequest, thread_id: PathId) -> Stream | Response[None]:
-        """Stream the current run of a thread from its beginning; 204 if none is open."""
-        thread = threads.find(request, thread_id)
-        run = await threads.follow_open_run(thread)
-        return Response(None, status_code=204) if run is None else stream_run(run, thread)
+@get(
+    "/ai-sdk/chat/{thread_id:str}/stream",
+    media_type=EVENT_STREAM,
+    responses={**ERRORS, 204: NOTHING_OPEN},
+    tags=["ai-sdk"],
+)
+async def resume(request: HttpRequest, thread_id: PathId) -> Stream | Response[None]:
+    """Stream the current run of a thread from its beginning; 204 if none is open."""
+    threads = request.backend.share(build_threads)
+    thread = threads.find(request, thread_id)
+    run = await threads.follow_open_run(thread)
+    return Response(None, status_code=204) if run is None else stream_run(run, thread)
 
-    @post("/ai-sdk/chat/{thread_id:str}/stop", status_code=200, responses=ERRORS, tags=["ai-sdk"])
-    async def stop(request: HttpRequest, thread_id: PathId) -> StopAnswer:
-        """Stop the runs of a thread. A client that only stops reading does not: its run goes on."""
-        await threads.stop(threads.find(request, thread_id))
-        return StopAnswer(message="The run is stopped")
 
-    return [chat, resume, stop]
+@post("/ai-sdk/chat/{thread_id:str}/stop", status_code=200, responses=ERRORS, tags=["ai-sdk"])
+async def stop(request: HttpRequest, thread_id: PathId) -> StopAnswer:
+    """Stop the runs of a thread. A client that only stops reading does not: its run goes on."""
+    threads = request.backend.share(build_threads)
+    await threads.stop(threads.find(request, thread_id))
+    return StopAnswer(message="The run is stopped")
 
 
 def stream_run(run: ThreadRun, thread: Thread, answered: frozenset[str] = frozenset()) -> Stream:
@@ -90,4 +87,4 @@ async def stream_failure(error: ToolyardError, correlation_id: str) -> AsyncGene
     yield encode_failure(error, correlation_id)
 
 
-SURFACE = Surface(routes=lambda backend: routes(backend.service, backend.access))
+SURFACE = Surface(routes=(chat, resume, stop))

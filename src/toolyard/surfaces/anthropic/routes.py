@@ -1,6 +1,5 @@
 """The surface of `/v1/messages`."""
 
-from collections.abc import Sequence
 from typing import NoReturn
 
 from litestar import Response, get, post
@@ -16,7 +15,7 @@ from toolyard.surfaces.anthropic.parse import CountBody, MessageBody
 from toolyard.surfaces.http.openapi import JsonOrStreamOperation
 from toolyard.surfaces.http.request_context import HttpRequest
 from toolyard.surfaces.shared.whole_history.run_starter import RunStarter
-from toolyard.surfaces.surface import Backend, Route, Surface
+from toolyard.surfaces.surface import Backend, Surface
 
 PATH = "/v1/messages"
 VERSION_HEADER = "anthropic-version"
@@ -26,39 +25,40 @@ MESSAGE_RESPONSE = ResponseSpec(
 NO_BATCHES = "there are no batches here: send each request to /v1/messages by itself"
 
 
-def routes(backend: Backend) -> Sequence[Route]:
-    service = backend.service
-    starter = RunStarter(service, name_headers, approval_hold_s=backend.approval_hold_s, leave_s=backend.leave_s)
+def build_starter(backend: Backend) -> RunStarter:
+    return RunStarter(backend, name_headers)
 
-    @post(
-        PATH,
-        status_code=200,
-        responses={**ANTHROPIC_ERRORS, 200: MESSAGE_RESPONSE},
-        operation_class=JsonOrStreamOperation,
-        tags=["anthropic"],
-    )
-    async def create(request: HttpRequest, data: JSONBody[MessageBody]) -> Response[Message] | Stream:
-        """Answer a chat as Anthropic does. The server's tools run inside; calls of your own are in the answer."""
-        return await create_message(service, starter, request, data)
 
-    @post(f"{PATH}/count_tokens", status_code=200, responses=ANTHROPIC_ERRORS, tags=["anthropic"])
-    async def count(request: HttpRequest, data: JSONBody[CountBody]) -> TokenCount:
-        """Estimate the tokens of a request. Nothing is started."""
-        return await count_tokens(service, request, data)
+@post(
+    PATH,
+    status_code=200,
+    responses={**ANTHROPIC_ERRORS, 200: MESSAGE_RESPONSE},
+    operation_class=JsonOrStreamOperation,
+    tags=["anthropic"],
+)
+async def create(request: HttpRequest, data: JSONBody[MessageBody]) -> Response[Message] | Stream:
+    """Answer a chat as Anthropic does. The server's tools run inside; calls of your own are in the answer."""
+    return await create_message(request.backend.service, request.backend.share(build_starter), request, data)
 
-    @post(f"{PATH}/batches", responses=ANTHROPIC_ERRORS, include_in_schema=False)
-    async def create_batch() -> NoReturn:
-        raise NotFound(NO_BATCHES)
 
-    @get(f"{PATH}/batches", responses=ANTHROPIC_ERRORS, include_in_schema=False)
-    async def list_batches() -> NoReturn:
-        raise NotFound(NO_BATCHES)
+@post(f"{PATH}/count_tokens", status_code=200, responses=ANTHROPIC_ERRORS, tags=["anthropic"])
+async def count(request: HttpRequest, data: JSONBody[CountBody]) -> TokenCount:
+    """Estimate the tokens of a request. Nothing is started."""
+    return await count_tokens(request.backend.service, request, data)
 
-    return [create, count, create_batch, list_batches]
+
+@post(f"{PATH}/batches", include_in_schema=False)
+async def create_batch() -> NoReturn:
+    raise NotFound(NO_BATCHES)
+
+
+@get(f"{PATH}/batches", include_in_schema=False)
+async def list_batches() -> NoReturn:
+    raise NotFound(NO_BATCHES)
 
 
 SURFACE = Surface(
-    routes=routes,
+    routes=(create, count, create_batch, list_batches),
     error_paths=frozenset({PATH, f"{PATH}/*"}),
     encode_error=encode_error,
     response_headers=("request-id", *RATE_HEADERS),

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from litestar import Response, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody
 from litestar.response import Stream
@@ -26,7 +25,6 @@ from toolyard.core.items import Item, UserMessage
 from toolyard.core.ports import Failure, Value
 from toolyard.core.settings.limits import Limits
 from toolyard.core.store import RequestRecord
-from toolyard.engine.access.authentication import Authenticator
 from toolyard.engine.log.open_runs import load_open_runs
 from toolyard.engine.log.readers import Reader
 from toolyard.engine.service import Service
@@ -90,35 +88,33 @@ class ConversationBody(AnswerFields, Struct, kw_only=True, rename="camel"):
     interrupt: bool = False
 
 
-def routes(service: Service, access: Authenticator) -> list[HTTPRouteHandler]:
-    @post(
-        PATH,
-        status_code=200,
-        responses={**ERRORS, 200: ANSWER_RESPONSE},
-        operation_class=JsonOrStreamOperation,
-        tags=["app"],
-    )
-    async def converse(request: HttpRequest, data: JSONBody[ConversationBody]) -> Response[AppAnswer] | Stream:
-        """Have the model answer, with tools that run in the application: as JSON, or as a stream.
+@post(
+    PATH,
+    status_code=200,
+    responses={**ERRORS, 200: ANSWER_RESPONSE},
+    operation_class=JsonOrStreamOperation,
+    tags=["app"],
+)
+async def converse(request: HttpRequest, data: JSONBody[ConversationBody]) -> Response[AppAnswer] | Stream:
+    """Have the model answer, with tools that run in the application: as JSON, or as a stream.
 
-        The answer holds calls for the application to run, or the model's message. The run goes on if you disconnect.
-        """
-        context = get_request_context(request.scope)
-        division = (data.context or {}).get("division") or ""
-        if not isinstance(division, str):
-            raise invalid_field("context.division", "must be a text")
-        if division:
-            context = replace(context, caller=access.authenticate_in_division(request.headers, division))
-        after = request.headers.get("last-event-id", "")
-        cursor = parse_cursor(after) if after else None
-        key = await read_request_key(request)
-        async with service.runs.hold(key):
-            response = await RequestHandler(service, context, cursor, key, build_notices(service, request)).handle(data)
-        if request.accept.best_match([JSON, EVENT_STREAM]) == EVENT_STREAM:
-            return build_stream_response(response.stream(context.correlation_id), response.headers)
-        return Response(await response.wait_for_answer(), headers=dict(response.headers))
-
-    return [converse]
+    The answer holds calls for the application to run, or the model's message. The run goes on if you disconnect.
+    """
+    service, access = request.backend.service, request.backend.access
+    context = get_request_context(request.scope)
+    division = (data.context or {}).get("division") or ""
+    if not isinstance(division, str):
+        raise invalid_field("context.division", "must be a text")
+    if division:
+        context = replace(context, caller=access.authenticate_in_division(request.headers, division))
+    after = request.headers.get("last-event-id", "")
+    cursor = parse_cursor(after) if after else None
+    key = await read_request_key(request)
+    async with service.runs.hold(key):
+        response = await RequestHandler(service, context, cursor, key, build_notices(service, request)).handle(data)
+    if request.accept.best_match([JSON, EVENT_STREAM]) == EVENT_STREAM:
+        return build_stream_response(response.stream(context.correlation_id), response.headers)
+    return Response(await response.wait_for_answer(), headers=dict(response.headers))
 
 
 class RequestHandler:
@@ -394,4 +390,4 @@ def compute_remaining_limits(messages: Sequence[AppMessage], limits: Limits) -> 
     )
 
 
-SURFACE = Surface(routes=lambda backend: routes(backend.service, backend.access))
+SURFACE = Surface(routes=(converse,))

@@ -1,12 +1,9 @@
 """`GET /me`: the authenticated caller, so that the web page can show what the caller may use."""
 
 from litestar import get
-from litestar.handlers import HTTPRouteHandler
 from msgspec import Struct
 
 from toolyard.core.settings.model_cards import Price
-from toolyard.engine.access.authentication import Authenticator
-from toolyard.engine.service import Service
 from toolyard.surfaces.http.openapi import ERRORS
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 
@@ -25,20 +22,21 @@ class Me(Struct, kw_only=True):
     success: bool = True
 
 
-def routes(service: Service, access: Authenticator) -> list[HTTPRouteHandler]:
-    @get("/me", responses=ERRORS, tags=["server"])
-    async def me(request: HttpRequest) -> Me:
-        """Return the authenticated caller, and the server settings that the web page needs."""
-        caller = get_request_context(request.scope).caller
-        return Me(
-            user=caller.user,
-            roles=sorted(caller.roles),
-            tenant=caller.tenant,
-            division=caller.division,
-            keyless=access.is_local,
-            model=service.models.default,
-            prices=dict(service.prices),
-            keeps_requests=service.wire_log is not None,
-        )
+@get("/me", responses=ERRORS, tags=["server"])
+async def me(request: HttpRequest) -> Me:
+    """Return the authenticated caller, and the server settings that the web page needs."""
+    service, access = request.backend.service, request.backend.access
+    caller = get_request_context(request.scope).caller
+    return Me(
+        user=caller.user,
+        roles=sorted(caller.roles),
+        tenant=caller.tenant,
+        division=caller.division,
+        keyless=access.is_local,
+        model=service.models.default,
+        prices=dict(service.prices),
+        keeps_requests=service.wire_log is not None,
+    )
 
-    return [me]
+
+ROUTES = (me,)

@@ -1,12 +1,10 @@
 """`GET /models`: the models that a request may name."""
 
 from litestar import get
-from litestar.handlers import HTTPRouteHandler
 from msgspec import Struct
 
 from toolyard.core.settings.model_cards import ModelCard
 from toolyard.core.settings.model_names import OFFLINE
-from toolyard.engine.service import Service
 from toolyard.models.providers import PROVIDERS, describe_setup
 from toolyard.surfaces.http.openapi import ERRORS
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
@@ -37,21 +35,22 @@ class ModelList(Struct, kw_only=True):
     success: bool = True
 
 
-def routes(service: Service) -> list[HTTPRouteHandler]:
-    @get("/models", responses=ERRORS, tags=["server"])
-    async def models(request: HttpRequest) -> ModelList:
-        """List the models that a request may name, with their options, and the missing settings of unusable ones.
+@get("/models", responses=ERRORS, tags=["server"])
+async def models(request: HttpRequest) -> ModelList:
+    """List the models that a request may name, with their options, and the missing settings of unusable ones.
 
-        Lists of providers are fetched in the background: the first answer may have only the configured models.
-        """
-        caller, cards = get_request_context(request.scope).caller, service.models.cards()
-        hint = describe_setup() if [card.id for card in cards] == [OFFLINE] else ""
-        return ModelList(
-            models=[card for card in cards if caller.may_use_model(card.id)],
-            patterns=list(service.models.patterns),
-            list_problems=service.models.list_problems(),
-            providers=PROVIDER_SETUPS,
-            hint=hint,
-        )
+    Lists of providers are fetched in the background: the first answer may have only the configured models.
+    """
+    service = request.backend.service
+    caller, cards = get_request_context(request.scope).caller, service.models.cards()
+    hint = describe_setup() if [card.id for card in cards] == [OFFLINE] else ""
+    return ModelList(
+        models=[card for card in cards if caller.may_use_model(card.id)],
+        patterns=list(service.models.patterns),
+        list_problems=service.models.list_problems(),
+        providers=PROVIDER_SETUPS,
+        hint=hint,
+    )
 
-    return [models]
+
+ROUTES = (models,)

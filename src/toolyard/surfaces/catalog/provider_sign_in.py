@@ -7,7 +7,6 @@ import logging
 from urllib.parse import urlencode
 
 from litestar import Response, get
-from litestar.handlers import HTTPRouteHandler
 
 from toolyard.core.errors import NotFound, StoreDown
 from toolyard.engine.access.provider_sign_in import (
@@ -17,7 +16,6 @@ from toolyard.engine.access.provider_sign_in import (
     ProviderSignIns,
     SignInFailed,
 )
-from toolyard.engine.access.sessions import Sessions
 from toolyard.observability.log_lines import log_line
 from toolyard.surfaces.http.request_context import HttpRequest, get_client_address, get_request_context
 from toolyard.surfaces.http.session_cookie import build_cookie, build_origin, read_cookie, read_session_cookie
@@ -29,46 +27,50 @@ COOKIE_PURPOSE = "sign-in"
 _log = logging.getLogger("toolyard.sign_in")
 
 
-def routes(sessions: Sessions, provider_sign_ins: ProviderSignIns | None) -> list[HTTPRouteHandler]:
-    def require_provider() -> ProviderSignIns:
-        if provider_sign_ins is None:
-            raise NotFound("signing in with OpenID Connect is not configured here: [oidc] is missing")
-        return provider_sign_ins
+def require_provider(request: HttpRequest) -> ProviderSignIns:
+    provider_sign_ins = request.backend.provider_sign_ins
+    if provider_sign_ins is None:
+        raise NotFound("signing in with OpenID Connect is not configured here: [oidc] is missing")
+    return provider_sign_ins
 
-    @get(BEGIN_PATH, include_in_schema=False, status_code=302)
-    async def begin(request: HttpRequest) -> Response[None]:
-        """Send the browser to the provider's page."""
-        sign_ins = require_provider()
-        redirect_uri = build_origin(request.headers, request.url.scheme) + _get_prefix(request) + CALLBACK_PATH
-        try:
-            begun = await sign_ins.begin(redirect_uri, get_client_address(request.scope))
-        except (SignInFailed, StoreDown) as error:
-            return _return_with_error(request, error)
-        cookie = build_cookie(request.headers, begun.browser_token, ATTEMPT_S, COOKIE_PURPOSE, "Lax")
-        return _redirect(begun.url, cookie)
 
-    @get(CALLBACK_PATH, include_in_schema=False, status_code=302)
-    async def finish(request: HttpRequest) -> Response[None]:
-        """Open a session for the person who signed in at the provider, and redirect to the page."""
-        sign_ins = require_provider()
-        answer = CallbackAnswer(
-            state=request.query_params.get("state", ""),
-            code=request.query_params.get("code", ""),
-            error=request.query_params.get("error", ""),
-            issuer=request.query_params.get("iss"),
-        )
-        try:
-            token = await sign_ins.finish(answer, read_cookie(request.headers, COOKIE_PURPOSE))
-            if earlier := read_session_cookie(request.headers):
-                await sessions.close(earlier)
-        except (SignInFailed, StoreDown) as error:
-            if isinstance(error, SignInFailed) and error.is_suspicious:
-                await sessions.count_failure(get_client_address(request.scope))
-            return _return_with_error(request, error)
-        # The address is fixed: a link never decides where somebody who has just signed in goes.
-        return _redirect(f"{_get_prefix(request)}/", build_cookie(request.headers, token, sessions.limits.total_s))
+@get(BEGIN_PATH, include_in_schema=False, status_code=302)
+async def begin(request: HttpRequest) -> Response[None]:
+    """Send the browser to the provider's page."""
+    sign_ins = require_provider(request)
+    redirect_uri = build_origin(request.headers, request.url.scheme) + _get_prefix(request) + CALLBACK_PATH
+    try:
+        begun = await sign_ins.begin(redirect_uri, get_client_address(request.scope))
+    except (SignInFailed, StoreDown) as error:
+        return _return_with_error(request, error)
+    cookie = build_cookie(request.headers, begun.browser_token, ATTEMPT_S, COOKIE_PURPOSE, "Lax")
+    return _redirect(begun.url, cookie)
 
-    return [begin, finish]
+
+@get(CALLBACK_PATH, include_in_schema=False, status_code=302)
+async def finish(request: HttpRequest) -> Response[None]:
+    """Open a session for the person who signed in at the provider, and redirect to the page."""
+    sessions = request.backend.sessions
+    sign_ins = require_provider(request)
+    answer = CallbackAnswer(
+        state=request.query_params.get("state", ""),
+        code=request.query_params.get("code", ""),
+        error=request.query_params.get("error", ""),
+        issuer=request.query_params.get("iss"),
+    )
+    try:
+        token = await sign_ins.finish(answer, read_cookie(request.headers, COOKIE_PURPOSE))
+        if earlier := read_session_cookie(request.headers):
+            await sessions.close(earlier)
+    except (SignInFailed, StoreDown) as error:
+        if isinstance(error, SignInFailed) and error.is_suspicious:
+            await sessions.count_failure(get_client_address(request.scope))
+        return _return_with_error(request, error)
+    # The address is fixed: a link never decides where somebody who has just signed in goes.
+    return _redirect(f"{_get_prefix(request)}/", build_cookie(request.headers, token, sessions.limits.total_s))
+
+
+ROUTES = (begin, finish)
 
 
 def _return_with_error(request: HttpRequest, error: SignInFailed | StoreDown) -> Response[None]:

@@ -3,11 +3,8 @@
 Providers are set in the configuration, so requests that change them are refused.
 """
 
-from collections.abc import Sequence
-
 from litestar import get, route
 from litestar.enums import HttpMethod
-from litestar.handlers import HTTPRouteHandler
 from msgspec import Struct
 
 from toolyard.core.caller import Caller
@@ -80,37 +77,42 @@ class ProviderModels(Struct, kw_only=True):
     success: bool = True
 
 
-def routes(cards: Sequence[ProviderCard]) -> list[HTTPRouteHandler]:
-    def find_card(provider_id: str) -> ProviderCard:
-        for card in cards:
-            if card.id == provider_id:
-                return card
-        raise NotFound(f"there is no provider {provider_id[:80]!r}")
+def find_card(request: HttpRequest, provider_id: str) -> ProviderCard:
+    for card in request.backend.provider_cards:
+        if card.id == provider_id:
+            return card
+    raise NotFound(f"there is no provider {provider_id[:80]!r}")
 
-    @get("/providers", responses=ERRORS, tags=["providers"])
-    async def list_providers(request: HttpRequest) -> ProviderList:
-        """List the providers of the configured models, the default one first. Keys are never shown."""
-        caller = get_request_context(request.scope).caller
-        views = [build_provider_view(card, caller) for card in cards]
-        return ProviderList(providers=views, count=len(views), default_provider=cards[0].id if cards else None)
 
-    @get(PROVIDER_PATH, responses=ERRORS, tags=["providers"])
-    async def get_provider(request: HttpRequest, provider_id: PathId) -> ProviderAnswer:
-        """Return a provider."""
-        view = build_provider_view(find_card(provider_id), get_request_context(request.scope).caller)
-        return ProviderAnswer(provider=view, message="Provider found")
+@get("/providers", responses=ERRORS, tags=["providers"])
+async def list_providers(request: HttpRequest) -> ProviderList:
+    """List the providers of the configured models, the default one first. Keys are never shown."""
+    cards = request.backend.provider_cards
+    caller = get_request_context(request.scope).caller
+    views = [build_provider_view(card, caller) for card in cards]
+    return ProviderList(providers=views, count=len(views), default_provider=cards[0].id if cards else None)
 
-    @get(f"{PROVIDER_PATH}/models", responses=ERRORS, tags=["providers"])
-    async def list_models(provider_id: PathId) -> ProviderModels:
-        """List the configured models of a provider."""
-        models = build_models_view(find_card(provider_id))
-        return ProviderModels(provider_id=provider_id, models=models, count=len(models.all))
 
-    @route(CHANGE_PATHS, http_method=CHANGE_METHODS, include_in_schema=False)
-    async def refuse_change() -> None:
-        raise Refused("providers are set in the configuration: `model`, [providers.NAME] or the provider's variables")
+@get(PROVIDER_PATH, responses=ERRORS, tags=["providers"])
+async def get_provider(request: HttpRequest, provider_id: PathId) -> ProviderAnswer:
+    """Return a provider."""
+    view = build_provider_view(find_card(request, provider_id), get_request_context(request.scope).caller)
+    return ProviderAnswer(provider=view, message="Provider found")
 
-    return [list_providers, get_provider, list_models, refuse_change]
+
+@get(f"{PROVIDER_PATH}/models", responses=ERRORS, tags=["providers"])
+async def list_models(request: HttpRequest, provider_id: PathId) -> ProviderModels:
+    """List the configured models of a provider."""
+    models = build_models_view(find_card(request, provider_id))
+    return ProviderModels(provider_id=provider_id, models=models, count=len(models.all))
+
+
+@route(CHANGE_PATHS, http_method=CHANGE_METHODS, include_in_schema=False)
+async def refuse_change() -> None:
+    raise Refused("providers are set in the configuration: `model`, [providers.NAME] or the provider's variables")
+
+
+ROUTES = (list_providers, get_provider, list_models, refuse_change)
 
 
 def build_provider_view(card: ProviderCard, caller: Caller) -> ProviderView:

@@ -1,22 +1,13 @@
 """The routes of `/tools`, `/models`, `/providers`, `/me` and `/session`."""
 
 from toolyard.surfaces.catalog import me, models, provider_sign_in, providers, session, tools
-from toolyard.surfaces.surface import Backend, Route, Surface
+from toolyard.surfaces.surface import Surface
 
-
-def routes(backend: Backend) -> list[Route]:
-    return [
-        *tools.routes(backend.service),
-        *me.routes(backend.service, backend.access),
-        *session.routes(backend.sessions, backend.provider_sign_ins),
-        *provider_sign_in.routes(backend.sessions, backend.provider_sign_ins),
-        *models.routes(backend.service),
-        *providers.routes(backend.provider_cards),
-    ]
+_MODULES = (tools, me, session, provider_sign_in, models, providers)
 
 
 SURFACE = Surface(
-    routes=routes,
+    routes=tuple(route for module in _MODULES for route in module.ROUTES),
     # Signing in needs no key; the routes themselves check where the request comes from.
     public_paths=frozenset({"/session", provider_sign_in.BEGIN_PATH, provider_sign_in.CALLBACK_PATH}),
     session_paths=frozenset({"/me", "/tools", "/models", "/providers", "/providers/*"}),

@@ -1,12 +1,9 @@
 """`/session`: sign in to the web page with a key, and sign out."""
 
 from litestar import Response, delete, get, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from msgspec import Struct
 
-from toolyard.engine.access.provider_sign_in import ProviderSignIns
-from toolyard.engine.access.sessions import Sessions
 from toolyard.surfaces.http.openapi import ERRORS
 from toolyard.surfaces.http.request_context import HttpRequest, get_client_address
 from toolyard.surfaces.http.session_cookie import build_cookie, read_session_cookie, require_same_origin
@@ -35,35 +32,39 @@ class SignInOptions(Struct, kw_only=True):
     success: bool = True
 
 
-def routes(sessions: Sessions, provider_sign_ins: ProviderSignIns | None) -> list[HTTPRouteHandler]:
-    @get("/session", responses=ERRORS, tags=["server"])
-    async def sign_in_options() -> SignInOptions:
-        """Return the ways to sign in to the web page. `/me` returns the current user."""
-        name, limits = provider_sign_ins.name if provider_sign_ins else "", sessions.limits
-        return SignInOptions(provider=name, idle_s=limits.idle_s, total_s=limits.total_s)
+@get("/session", responses=ERRORS, tags=["server"])
+async def sign_in_options(request: HttpRequest) -> SignInOptions:
+    """Return the ways to sign in to the web page. `/me` returns the current user."""
+    sessions, provider_sign_ins = request.backend.sessions, request.backend.provider_sign_ins
+    name, limits = provider_sign_ins.name if provider_sign_ins else "", sessions.limits
+    return SignInOptions(provider=name, idle_s=limits.idle_s, total_s=limits.total_s)
 
-    @post("/session", status_code=200, responses=ERRORS, tags=["server"])
-    async def sign_in(request: HttpRequest, data: JSONBody[SessionRequest]) -> Response[SessionAnswer]:
-        """Open a session for the owner of a key. Its token is in a cookie that scripts cannot read."""
-        # Also here: another site must not be able to sign a visitor in under an account of its own.
-        require_same_origin(request.headers)
-        token = await sessions.open(data.key.strip(), get_client_address(request.scope), request.headers)
-        if earlier := read_session_cookie(request.headers):
-            await sessions.close(earlier)
-        cookie = build_cookie(request.headers, token, sessions.limits.total_s)
-        return Response(
-            SessionAnswer(message="you are signed in"), headers={"set-cookie": cookie, "cache-control": "no-store"}
-        )
 
-    @delete("/session", status_code=200, responses=ERRORS, tags=["server"])
-    async def sign_out(request: HttpRequest) -> Response[SessionAnswer]:
-        """End the session of the cookie. Its token is no longer accepted."""
-        require_same_origin(request.headers)
-        if token := read_session_cookie(request.headers):
-            await sessions.close(token)
-        cookie = build_cookie(request.headers, "", 0)
-        return Response(
-            SessionAnswer(message="you are signed out"), headers={"set-cookie": cookie, "cache-control": "no-store"}
-        )
+@post("/session", status_code=200, responses=ERRORS, tags=["server"])
+async def sign_in(request: HttpRequest, data: JSONBody[SessionRequest]) -> Response[SessionAnswer]:
+    """Open a session for the owner of a key. Its token is in a cookie that scripts cannot read."""
+    sessions = request.backend.sessions
+    # Also here: another site must not be able to sign a visitor in under an account of its own.
+    require_same_origin(request.headers)
+    token = await sessions.open(data.key.strip(), get_client_address(request.scope), request.headers)
+    if earlier := read_session_cookie(request.headers):
+        await sessions.close(earlier)
+    cookie = build_cookie(request.headers, token, sessions.limits.total_s)
+    return Response(
+        SessionAnswer(message="you are signed in"), headers={"set-cookie": cookie, "cache-control": "no-store"}
+    )
 
-    return [sign_in_options, sign_in, sign_out]
+
+@delete("/session", status_code=200, responses=ERRORS, tags=["server"])
+async def sign_out(request: HttpRequest) -> Response[SessionAnswer]:
+    """End the session of the cookie. Its token is no longer accepted."""
+    require_same_origin(request.headers)
+    if token := read_session_cookie(request.headers):
+        await request.backend.sessions.close(token)
+    cookie = build_cookie(request.headers, "", 0)
+    return Response(
+        SessionAnswer(message="you are signed out"), headers={"set-cookie": cookie, "cache-control": "no-store"}
+    )
+
+
+ROUTES = (sign_in_options, sign_in, sign_out)

@@ -1,12 +1,10 @@
 """`GET /tools`: the tools that the caller may use, with their schemas and rules."""
 
 from litestar import get
-from litestar.handlers import HTTPRouteHandler
 from msgspec import Struct
 
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.templates import fill_examples
-from toolyard.engine.service import Service
 from toolyard.surfaces.http.openapi import ERRORS
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.shared.tool_views import get_server_id
@@ -44,16 +42,16 @@ class ToolList(Struct, kw_only=True):
     success: bool = True
 
 
-def routes(service: Service) -> list[HTTPRouteHandler]:
-    @get("/tools", responses=ERRORS, tags=["tools"])
-    async def list_tools(request: HttpRequest) -> ToolList:
-        """List the tools that the caller may use, by name."""
-        usable = sorted(
-            service.tools.list_usable(get_request_context(request.scope).caller), key=lambda tool: tool.name
-        )
-        return ToolList(tools=[build_tool_card(tool) for tool in usable], count=len(usable))
+@get("/tools", responses=ERRORS, tags=["tools"])
+async def list_tools(request: HttpRequest) -> ToolList:
+    """List the tools that the caller may use, by name."""
+    usable = sorted(
+        request.backend.service.tools.list_usable(get_request_context(request.scope).caller), key=lambda tool: tool.name
+    )
+    return ToolList(tools=[build_tool_card(tool) for tool in usable], count=len(usable))
 
-    return [list_tools]
+
+ROUTES = (list_tools,)
 
 
 def build_tool_card(tool: Tool) -> ToolCard:

@@ -8,7 +8,6 @@ Each is accepted once: a second or late one, or one that the call does not wait 
 from collections.abc import Awaitable
 
 from litestar import get, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from msgspec import UNSET, Struct, UnsetType
 
@@ -74,90 +73,91 @@ class OriginalResult(Struct, kw_only=True):
     success: bool = True
 
 
-def routes(service: Service) -> list[HTTPRouteHandler]:
-    return [*_decision_routes(service), *_result_routes(service)]
+@post(f"{CALL_PATH}/approve", status_code=200, responses=ERRORS, tags=["calls"])
+async def approve(
+    request: HttpRequest, conversation_id: PathId, call_id: PathId, data: JSONBody[ApproveBody | None] = None
+) -> CallAnswer:
+    """Approve a call, optionally with other arguments, which are validated as the model's were."""
+    service = request.backend.service
+    call_id = parse_call_id(call_id)[1]
+    context, decision = get_request_context(request.scope), data or ApproveBody()
+    state = await load_state_to_decide(service, conversation_id, call_id, context.caller)
+    command = Approve(
+        by=context.caller,
+        correlation_id=context.correlation_id,
+        call_id=call_id,
+        arguments=decision.arguments,
+        remember=decision.remember,
+        reason=decision.reason,
+    )
+    await submit_for_call(service.conversations.submit(conversation_id, command), state, call_id)
+    remaining = await _count_remaining(service, conversation_id, call_id)
+    message = f"Approval counted; {remaining} more needed" if remaining else "Call approved"
+    return CallAnswer(call_id=call_id, message=message, remaining=remaining)
 
 
-def _decision_routes(service: Service) -> list[HTTPRouteHandler]:
-    @post(f"{CALL_PATH}/approve", status_code=200, responses=ERRORS, tags=["calls"])
-    async def approve(
-        request: HttpRequest, conversation_id: PathId, call_id: PathId, data: JSONBody[ApproveBody | None] = None
-    ) -> CallAnswer:
-        """Approve a call, optionally with other arguments, which are validated as the model's were."""
-        call_id = parse_call_id(call_id)[1]
-        context, decision = get_request_context(request.scope), data or ApproveBody()
-        state = await load_state_to_decide(service, conversation_id, call_id, context.caller)
-        command = Approve(
-            by=context.caller,
-            correlation_id=context.correlation_id,
-            call_id=call_id,
-            arguments=decision.arguments,
-            remember=decision.remember,
-            reason=decision.reason,
-        )
-        await submit_for_call(service.conversations.submit(conversation_id, command), state, call_id)
-        remaining = await _count_remaining(service, conversation_id, call_id)
-        message = f"Approval counted; {remaining} more needed" if remaining else "Call approved"
-        return CallAnswer(call_id=call_id, message=message, remaining=remaining)
-
-    @post(f"{CALL_PATH}/deny", status_code=200, responses=ERRORS, tags=["calls"])
-    async def deny(
-        request: HttpRequest, conversation_id: PathId, call_id: PathId, data: JSONBody[DenyBody | None] = None
-    ) -> CallAnswer:
-        """Deny a call. It does not run, and the model is told so."""
-        call_id = parse_call_id(call_id)[1]
-        context, reason = get_request_context(request.scope), data.reason if data else ""
-        state = await load_state_to_decide(service, conversation_id, call_id, context.caller)
-        command = Deny(by=context.caller, correlation_id=context.correlation_id, call_id=call_id, reason=reason)
-        await submit_for_call(service.conversations.submit(conversation_id, command), state, call_id)
-        return CallAnswer(call_id=call_id, message="Call denied")
-
-    return [approve, deny]
+@post(f"{CALL_PATH}/deny", status_code=200, responses=ERRORS, tags=["calls"])
+async def deny(
+    request: HttpRequest, conversation_id: PathId, call_id: PathId, data: JSONBody[DenyBody | None] = None
+) -> CallAnswer:
+    """Deny a call. It does not run, and the model is told so."""
+    service = request.backend.service
+    call_id = parse_call_id(call_id)[1]
+    context, reason = get_request_context(request.scope), data.reason if data else ""
+    state = await load_state_to_decide(service, conversation_id, call_id, context.caller)
+    command = Deny(by=context.caller, correlation_id=context.correlation_id, call_id=call_id, reason=reason)
+    await submit_for_call(service.conversations.submit(conversation_id, command), state, call_id)
+    return CallAnswer(call_id=call_id, message="Call denied")
 
 
-def _result_routes(service: Service) -> list[HTTPRouteHandler]:
-    @post(f"{CALL_PATH}/answer", status_code=200, responses=ERRORS, tags=["calls"])
-    async def answer(
-        request: HttpRequest, conversation_id: PathId, call_id: PathId, data: JSONBody[AnswerBody]
-    ) -> CallAnswer:
-        """Answer the question that a call asks."""
-        call_id = parse_call_id(call_id)[1]
-        context = get_request_context(request.scope)
-        state = await load_state(service, conversation_id, context.caller, "decide")
-        command = Answer(
-            by=context.caller,
-            correlation_id=context.correlation_id,
-            call_id=call_id,
-            reply=data.reply,
-            content=data.content,
-        )
-        await submit_for_call(service.conversations.submit(conversation_id, command), state, call_id)
-        return CallAnswer(call_id=call_id, message="Question answered")
+@post(f"{CALL_PATH}/answer", status_code=200, responses=ERRORS, tags=["calls"])
+async def answer(
+    request: HttpRequest, conversation_id: PathId, call_id: PathId, data: JSONBody[AnswerBody]
+) -> CallAnswer:
+    """Answer the question that a call asks."""
+    service = request.backend.service
+    call_id = parse_call_id(call_id)[1]
+    context = get_request_context(request.scope)
+    state = await load_state(service, conversation_id, context.caller, "decide")
+    command = Answer(
+        by=context.caller,
+        correlation_id=context.correlation_id,
+        call_id=call_id,
+        reply=data.reply,
+        content=data.content,
+    )
+    await submit_for_call(service.conversations.submit(conversation_id, command), state, call_id)
+    return CallAnswer(call_id=call_id, message="Question answered")
 
-    @post(f"{CALL_PATH}/result", status_code=200, responses=ERRORS, tags=["calls"])
-    async def result(
-        request: HttpRequest, conversation_id: PathId, call_id: PathId, data: JSONBody[ResultBody]
-    ) -> CallAnswer:
-        """Send the result of a call that the application ran."""
-        call_id = parse_call_id(call_id)[1]
-        context, outcome = get_request_context(request.scope), parse_client_result(data.result, data.error, "result")
-        state = await load_state(service, conversation_id, context.caller, "decide")
-        await submit_for_call(service.runs.deliver(conversation_id, {call_id: outcome}, context.caller), state, call_id)
-        return CallAnswer(call_id=call_id, message="Result received")
 
-    @get(f"{CALL_PATH}/original", responses=ERRORS, tags=["calls"])
-    async def get_original(request: HttpRequest, conversation_id: PathId, call_id: PathId) -> OriginalResult:
-        """Get the result of a call as it was before `[redact]` replaced secrets in it. That needs the role admin."""
-        call_id = parse_call_id(call_id)[1]
-        caller = require_admin(request, "reading a result with its secrets")
-        await load_state(service, conversation_id, caller, "see")
-        body = await service.conversations.read_original(conversation_id, call_id)
-        if body is None:
-            raise NotFound(f"nothing was redacted in the result of the call {call_id[:80]!r}")
-        await service.auditor.write("original.read", f"{conversation_id}/{call_id}", by=caller)
-        return OriginalResult(call_id=call_id, content=body.decode())
+@post(f"{CALL_PATH}/result", status_code=200, responses=ERRORS, tags=["calls"])
+async def result(
+    request: HttpRequest, conversation_id: PathId, call_id: PathId, data: JSONBody[ResultBody]
+) -> CallAnswer:
+    """Send the result of a call that the application ran."""
+    service = request.backend.service
+    call_id = parse_call_id(call_id)[1]
+    context, outcome = get_request_context(request.scope), parse_client_result(data.result, data.error, "result")
+    state = await load_state(service, conversation_id, context.caller, "decide")
+    await submit_for_call(service.runs.deliver(conversation_id, {call_id: outcome}, context.caller), state, call_id)
+    return CallAnswer(call_id=call_id, message="Result received")
 
-    return [answer, result, get_original]
+
+@get(f"{CALL_PATH}/original", responses=ERRORS, tags=["calls"])
+async def get_original(request: HttpRequest, conversation_id: PathId, call_id: PathId) -> OriginalResult:
+    """Get the result of a call as it was before `[redact]` replaced secrets in it. That needs the role admin."""
+    service = request.backend.service
+    call_id = parse_call_id(call_id)[1]
+    caller = require_admin(request, "reading a result with its secrets")
+    await load_state(service, conversation_id, caller, "see")
+    body = await service.conversations.read_original(conversation_id, call_id)
+    if body is None:
+        raise NotFound(f"nothing was redacted in the result of the call {call_id[:80]!r}")
+    await service.auditor.write("original.read", f"{conversation_id}/{call_id}", by=caller)
+    return OriginalResult(call_id=call_id, content=body.decode())
+
+
+ROUTES = (approve, deny, answer, result, get_original)
 
 
 async def load_state_to_decide(service: Service, conversation: str, call_id: str, caller: Caller) -> State:

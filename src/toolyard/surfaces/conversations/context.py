@@ -3,7 +3,6 @@
 from typing import Annotated
 
 from litestar import Response, delete, get, post, put
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from msgspec import UNSET, Meta, Struct
 from msgspec.structs import asdict
@@ -96,71 +95,70 @@ class ContextList(Struct, kw_only=True):
     success: bool = True
 
 
-def routes(service: Service) -> list[HTTPRouteHandler]:
-    return [*_read_routes(service), *_write_routes(service)]
+@get(CONTEXT_PATH, responses=ERRORS, tags=["context"])
+async def list_context(request: HttpRequest, conversation_id: PathId) -> ContextList:
+    """List the named texts that the model receives besides the prompt."""
+    state = await load_state(request.backend.service, conversation_id, get_request_context(request.scope).caller, "see")
+    notes = {note_id: to_note_body(note) for note_id, note in state.settings.context.items()}
+    items = [ContextItem(id=note_id, **asdict(note)) for note_id, note in notes.items()]
+    return ContextList(context=items, contexts=notes, count=len(notes))
 
 
-def _read_routes(service: Service) -> list[HTTPRouteHandler]:
-    @get(CONTEXT_PATH, responses=ERRORS, tags=["context"])
-    async def list_context(request: HttpRequest, conversation_id: PathId) -> ContextList:
-        """List the named texts that the model receives besides the prompt."""
-        state = await load_state(service, conversation_id, get_request_context(request.scope).caller, "see")
-        notes = {note_id: to_note_body(note) for note_id, note in state.settings.context.items()}
-        items = [ContextItem(id=note_id, **asdict(note)) for note_id, note in notes.items()]
-        return ContextList(context=items, contexts=notes, count=len(notes))
-
-    @get(f"{CONTEXT_PATH}/{{context_id:str}}", responses=ERRORS, tags=["context"])
-    async def show_context(request: HttpRequest, conversation_id: PathId, context_id: PathId) -> ContextAnswer:
-        """Return one named text."""
-        state = await load_state(service, conversation_id, get_request_context(request.scope).caller, "see")
-        note = find_note(state.settings, context_id)
-        return ContextAnswer(context_id=context_id, context=to_note_body(note), message="Context found")
-
-    return [list_context, show_context]
+@get(f"{CONTEXT_PATH}/{{context_id:str}}", responses=ERRORS, tags=["context"])
+async def show_context(request: HttpRequest, conversation_id: PathId, context_id: PathId) -> ContextAnswer:
+    """Return one named text."""
+    state = await load_state(request.backend.service, conversation_id, get_request_context(request.scope).caller, "see")
+    note = find_note(state.settings, context_id)
+    return ContextAnswer(context_id=context_id, context=to_note_body(note), message="Context found")
 
 
-def _write_routes(service: Service) -> list[HTTPRouteHandler]:
-    @post(CONTEXT_PATH, responses=ERRORS, tags=["context"])
-    async def add_context(
-        request: HttpRequest, conversation_id: PathId, data: JSONBody[NoteBody]
-    ) -> Response[ContextAnswer]:
-        """Add a named text, which the model receives from the next turn on."""
-        context, context_id = get_request_context(request.scope), service.clock.new_id("context")
-        await load_state(service, conversation_id, context.caller)
-        command = Change(
-            by=context.caller,
-            correlation_id=context.correlation_id,
-            request=await read_request_key(request),
-            change=SettingsChange(notes={context_id: parse_note(data)}),
-        )
-        record = await service.conversations.submit_once(conversation_id, command)
-        if record is not None:
-            context_id = await find_added_note(service, record)
-        answer = ContextAnswer(context_id=context_id, context=data, message="Context added")
-        return Response(answer, status_code=201, headers=REPLAYED_HEADERS if record else {})
+@post(CONTEXT_PATH, responses=ERRORS, tags=["context"])
+async def add_context(
+    request: HttpRequest, conversation_id: PathId, data: JSONBody[NoteBody]
+) -> Response[ContextAnswer]:
+    """Add a named text, which the model receives from the next turn on."""
+    service = request.backend.service
+    context, context_id = get_request_context(request.scope), service.clock.new_id("context")
+    await load_state(service, conversation_id, context.caller)
+    command = Change(
+        by=context.caller,
+        correlation_id=context.correlation_id,
+        request=await read_request_key(request),
+        change=SettingsChange(notes={context_id: parse_note(data)}),
+    )
+    record = await service.conversations.submit_once(conversation_id, command)
+    if record is not None:
+        context_id = await find_added_note(service, record)
+    answer = ContextAnswer(context_id=context_id, context=data, message="Context added")
+    return Response(answer, status_code=201, headers=REPLAYED_HEADERS if record else {})
 
-    @put(f"{CONTEXT_PATH}/{{context_id:str}}", responses=ERRORS, tags=["context"])
-    async def change_context(
-        request: HttpRequest, conversation_id: PathId, context_id: PathId, data: JSONBody[NoteChange]
-    ) -> ContextAnswer:
-        """Change some fields of a named text; those that are left out stay unchanged."""
-        context = get_request_context(request.scope)
-        find_note((await load_state(service, conversation_id, context.caller)).settings, context_id)
-        change = SettingsChange(note_edits={context_id: parse_note_edit(data)})
-        await submit_change(service, context, conversation_id, change)
-        note = find_note((await service.conversations.view(conversation_id)).settings, context_id)
-        return ContextAnswer(context_id=context_id, context=to_note_body(note), message="Context changed")
 
-    @delete(f"{CONTEXT_PATH}/{{context_id:str}}", status_code=200, responses=ERRORS, tags=["context"])
-    async def delete_context(request: HttpRequest, conversation_id: PathId, context_id: PathId) -> ContextAnswer:
-        """Delete a named text, and return it."""
-        context = get_request_context(request.scope)
-        state = await load_state(service, conversation_id, context.caller)
-        note = find_note(state.settings, context_id)
-        await submit_change(service, context, conversation_id, SettingsChange(notes={context_id: None}))
-        return ContextAnswer(context_id=context_id, context=to_note_body(note), message="Context deleted")
+@put(f"{CONTEXT_PATH}/{{context_id:str}}", responses=ERRORS, tags=["context"])
+async def change_context(
+    request: HttpRequest, conversation_id: PathId, context_id: PathId, data: JSONBody[NoteChange]
+) -> ContextAnswer:
+    """Change some fields of a named text; those that are left out stay unchanged."""
+    service = request.backend.service
+    context = get_request_context(request.scope)
+    find_note((await load_state(service, conversation_id, context.caller)).settings, context_id)
+    change = SettingsChange(note_edits={context_id: parse_note_edit(data)})
+    await submit_change(service, context, conversation_id, change)
+    note = find_note((await service.conversations.view(conversation_id)).settings, context_id)
+    return ContextAnswer(context_id=context_id, context=to_note_body(note), message="Context changed")
 
-    return [add_context, change_context, delete_context]
+
+@delete(f"{CONTEXT_PATH}/{{context_id:str}}", status_code=200, responses=ERRORS, tags=["context"])
+async def delete_context(request: HttpRequest, conversation_id: PathId, context_id: PathId) -> ContextAnswer:
+    """Delete a named text, and return it."""
+    service = request.backend.service
+    context = get_request_context(request.scope)
+    state = await load_state(service, conversation_id, context.caller)
+    note = find_note(state.settings, context_id)
+    await submit_change(service, context, conversation_id, SettingsChange(notes={context_id: None}))
+    return ContextAnswer(context_id=context_id, context=to_note_body(note), message="Context deleted")
+
+
+ROUTES = (list_context, show_context, add_context, change_context, delete_context)
 
 
 async def find_added_note(service: Service, record: RequestRecord) -> str:

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 import msgspec
 from litestar import Response, delete, get, post, put
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, QueryParameter
 from msgspec import UNSET, Meta, Struct
 from msgspec.structs import replace
@@ -161,83 +160,83 @@ class ConversationDeleted(Struct, kw_only=True):
     success: bool = True
 
 
-def routes(service: Service) -> list[HTTPRouteHandler]:
-    return [*_collection_routes(service), *_item_routes(service)]
+async def list_page(request: HttpRequest, limit: int, after: str, whose: str, text: str = "") -> ConversationList:
+    caller, position = get_request_context(request.scope).caller, parse_position(after)
+    cards = await request.backend.service.conversations.list_cards(
+        caller, text=text, after=position, limit=limit + 1, everyone=whose == "tenant"
+    )  # one more than requested, to know whether there is another page
+    return build_list(cards, limit)
 
 
-def _collection_routes(service: Service) -> list[HTTPRouteHandler]:
-    async def list_page(request: HttpRequest, limit: int, after: str, whose: str, text: str = "") -> ConversationList:
-        caller, position = get_request_context(request.scope).caller, parse_position(after)
-        cards = await service.conversations.list_cards(
-            caller, text=text, after=position, limit=limit + 1, everyone=whose == "tenant"
-        )  # one more than requested, to know whether there is another page
-        return build_list(cards, limit)
-
-    @post("/conversations", responses=ERRORS, tags=["conversations"])
-    async def create(request: HttpRequest, data: JSONBody[NewConversation]) -> Response[ConversationAnswer]:
-        """Create a conversation."""
-        context, conversation_id = get_request_context(request.scope), service.clock.new_id("conversation")
-        command = Open(
-            by=context.caller,
-            correlation_id=context.correlation_id,
-            request=await read_request_key(request),
-            settings=parse_new(data, service.default_settings, service.runs.limits_for(context.caller)),
-        )
-        record = await service.conversations.submit_once(conversation_id, command)
-        created = record.conversation if record else conversation_id
-        answer = await load_answer(service, request, created, f"Conversation {data.title!r} created")
-        return Response(answer, status_code=201, headers=REPLAYED_HEADERS if record else {})
-
-    @get("/conversations", responses=ERRORS, tags=["conversations"])
-    async def list_all(
-        request: HttpRequest, limit: PageSize = 50, after: PageAfter = "", whose: Whose = "mine"
-    ) -> ConversationList:
-        """List conversations, the most recently changed first."""
-        return await list_page(request, limit, after, whose)
-
-    @get("/conversations/search", responses=ERRORS, tags=["conversations"])
-    async def search(
-        request: HttpRequest,
-        q: Annotated[str, QueryParameter(min_length=1, max_length=500)],
-        limit: PageSize = 50,
-        after: PageAfter = "",
-        whose: Whose = "mine",
-    ) -> ConversationList:
-        """List conversations that have a text in the title, the description or a message, ignoring case."""
-        return await list_page(request, limit, after, whose, q)
-
-    return [create, list_all, search]
+@post("/conversations", responses=ERRORS, tags=["conversations"])
+async def create(request: HttpRequest, data: JSONBody[NewConversation]) -> Response[ConversationAnswer]:
+    """Create a conversation."""
+    service = request.backend.service
+    context, conversation_id = get_request_context(request.scope), service.clock.new_id("conversation")
+    command = Open(
+        by=context.caller,
+        correlation_id=context.correlation_id,
+        request=await read_request_key(request),
+        settings=parse_new(data, service.default_settings, service.runs.limits_for(context.caller)),
+    )
+    record = await service.conversations.submit_once(conversation_id, command)
+    created = record.conversation if record else conversation_id
+    answer = await load_answer(service, request, created, f"Conversation {data.title!r} created")
+    return Response(answer, status_code=201, headers=REPLAYED_HEADERS if record else {})
 
 
-def _item_routes(service: Service) -> list[HTTPRouteHandler]:
-    @get("/conversations/{conversation_id:str}", responses=ERRORS, tags=["conversations"])
-    async def show(request: HttpRequest, conversation_id: PathId) -> ConversationAnswer:
-        """Return a conversation with its messages."""
-        return await load_answer(service, request, conversation_id, "Conversation found")
+@get("/conversations", responses=ERRORS, tags=["conversations"])
+async def list_all(
+    request: HttpRequest, limit: PageSize = 50, after: PageAfter = "", whose: Whose = "mine"
+) -> ConversationList:
+    """List conversations, the most recently changed first."""
+    return await list_page(request, limit, after, whose)
 
-    @put("/conversations/{conversation_id:str}", responses=ERRORS, tags=["conversations"])
-    async def change(
-        request: HttpRequest, conversation_id: PathId, data: JSONBody[ConversationChange]
-    ) -> ConversationAnswer:
-        """Change some settings of a conversation. They apply from the next run on."""
-        context = get_request_context(request.scope)
-        await load_state(service, conversation_id, context.caller)
-        change = parse_change(data, service.runs.limits_for(context.caller))
-        await service.conversations.submit(
-            conversation_id, Change(by=context.caller, correlation_id=context.correlation_id, change=change)
-        )
-        return await load_answer(service, request, conversation_id, "Conversation changed")
 
-    @delete("/conversations/{conversation_id:str}", status_code=200, responses=ERRORS, tags=["conversations"])
-    async def remove(request: HttpRequest, conversation_id: PathId) -> ConversationDeleted:
-        """Delete a conversation with everything that belongs to it. Its run is stopped."""
-        context = get_request_context(request.scope)
-        await service.conversations.submit(
-            conversation_id, Delete(by=context.caller, correlation_id=context.correlation_id)
-        )
-        return ConversationDeleted(message=f"Conversation {conversation_id!r} deleted")
+@get("/conversations/search", responses=ERRORS, tags=["conversations"])
+async def search(
+    request: HttpRequest,
+    q: Annotated[str, QueryParameter(min_length=1, max_length=500)],
+    limit: PageSize = 50,
+    after: PageAfter = "",
+    whose: Whose = "mine",
+) -> ConversationList:
+    """List conversations that have a text in the title, the description or a message, ignoring case."""
+    return await list_page(request, limit, after, whose, q)
 
-    return [show, change, remove]
+
+@get("/conversations/{conversation_id:str}", responses=ERRORS, tags=["conversations"])
+async def show(request: HttpRequest, conversation_id: PathId) -> ConversationAnswer:
+    """Return a conversation with its messages."""
+    return await load_answer(request.backend.service, request, conversation_id, "Conversation found")
+
+
+@put("/conversations/{conversation_id:str}", responses=ERRORS, tags=["conversations"])
+async def change(
+    request: HttpRequest, conversation_id: PathId, data: JSONBody[ConversationChange]
+) -> ConversationAnswer:
+    """Change some settings of a conversation. They apply from the next run on."""
+    service = request.backend.service
+    context = get_request_context(request.scope)
+    await load_state(service, conversation_id, context.caller)
+    change = parse_change(data, service.runs.limits_for(context.caller))
+    await service.conversations.submit(
+        conversation_id, Change(by=context.caller, correlation_id=context.correlation_id, change=change)
+    )
+    return await load_answer(service, request, conversation_id, "Conversation changed")
+
+
+@delete("/conversations/{conversation_id:str}", status_code=200, responses=ERRORS, tags=["conversations"])
+async def remove(request: HttpRequest, conversation_id: PathId) -> ConversationDeleted:
+    """Delete a conversation with everything that belongs to it. Its run is stopped."""
+    context = get_request_context(request.scope)
+    await request.backend.service.conversations.submit(
+        conversation_id, Delete(by=context.caller, correlation_id=context.correlation_id)
+    )
+    return ConversationDeleted(message=f"Conversation {conversation_id!r} deleted")
+
+
+ROUTES = (create, list_all, search, show, change, remove)
 
 
 async def load_answer(service: Service, request: HttpRequest, conversation_id: str, message: str) -> ConversationAnswer:

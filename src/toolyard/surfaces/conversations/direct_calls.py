@@ -3,7 +3,6 @@
 from typing import Annotated
 
 from litestar import Response, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from msgspec import Meta, Struct
 
@@ -32,27 +31,26 @@ class DirectCallAnswer(Struct, kw_only=True):
     success: bool = True
 
 
-def routes(service: Service) -> list[HTTPRouteHandler]:
-    @post("/conversations/{conversation_id:str}/calls", status_code=202, responses=ERRORS, tags=["calls"])
-    async def call(
-        request: HttpRequest, conversation_id: PathId, data: JSONBody[DirectCall]
-    ) -> Response[DirectCallAnswer]:
-        """Call a tool without a model. It is validated, authorized and run as a model's call would be."""
-        context, clock = get_request_context(request.scope), service.clock
-        await service.conversations.require(conversation_id, context.caller)
-        key = await read_request_key(request)
-        new_call = Call(id=clock.new_id("call"), at=clock.now(), tool=data.tool, arguments=data.arguments)
-        start = service.runs.build_start(
-            context.caller, [new_call], correlation_id=context.correlation_id, request=key, may_open=False
-        )
-        async with admit_once(service, context.caller, key) as headers:
-            await load_state(service, conversation_id, context.caller)
-            record = await service.conversations.submit_once(conversation_id, start)
-        call_id, run_id = (await find_direct_call(service, record)) if record else (new_call.id, start.run_id)
-        answer = DirectCallAnswer(call_id=call_id, run_id=run_id, message=f"{data.tool} was called")
-        return Response(answer, status_code=202, headers=REPLAYED_HEADERS if record else headers)
+@post("/conversations/{conversation_id:str}/calls", status_code=202, responses=ERRORS, tags=["calls"])
+async def call(request: HttpRequest, conversation_id: PathId, data: JSONBody[DirectCall]) -> Response[DirectCallAnswer]:
+    """Call a tool without a model. It is validated, authorized and run as a model's call would be."""
+    service = request.backend.service
+    context, clock = get_request_context(request.scope), service.clock
+    await service.conversations.require(conversation_id, context.caller)
+    key = await read_request_key(request)
+    new_call = Call(id=clock.new_id("call"), at=clock.now(), tool=data.tool, arguments=data.arguments)
+    start = service.runs.build_start(
+        context.caller, [new_call], correlation_id=context.correlation_id, request=key, may_open=False
+    )
+    async with admit_once(service, context.caller, key) as headers:
+        await load_state(service, conversation_id, context.caller)
+        record = await service.conversations.submit_once(conversation_id, start)
+    call_id, run_id = (await find_direct_call(service, record)) if record else (new_call.id, start.run_id)
+    answer = DirectCallAnswer(call_id=call_id, run_id=run_id, message=f"{data.tool} was called")
+    return Response(answer, status_code=202, headers=REPLAYED_HEADERS if record else headers)
 
-    return [call]
+
+ROUTES = (call,)
 
 
 async def find_direct_call(service: Service, record: RequestRecord) -> tuple[str, str]:

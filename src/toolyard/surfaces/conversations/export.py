@@ -4,13 +4,11 @@ from typing import Annotated, Literal
 
 import msgspec
 from litestar import Response, get
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 from msgspec import Struct
 
 from toolyard.core.conversation.state import State
 from toolyard.core.items import Item
-from toolyard.engine.service import Service
 from toolyard.surfaces.conversations.conversations import Conversation, build_conversation
 from toolyard.surfaces.conversations.transcript import TranscriptContent, build_transcript, render_markdown
 from toolyard.surfaces.http.authorization import PathId, load_state
@@ -39,36 +37,35 @@ class ConversationExport(Struct, kw_only=True):
     format: Literal["toolyard.conversation.1"] = "toolyard.conversation.1"
 
 
-def routes(service: Service) -> list[HTTPRouteHandler]:
-    @get(
-        "/conversations/{conversation_id:str}/export",
-        responses=ERRORS,
-        operation_class=ExportOperation,
-        tags=["conversations"],
+@get(
+    "/conversations/{conversation_id:str}/export",
+    responses=ERRORS,
+    operation_class=ExportOperation,
+    tags=["conversations"],
+)
+async def export(request: HttpRequest, conversation_id: PathId, format: ExportFormat = "markdown") -> Response[bytes]:
+    """Return a conversation as a file: Markdown to read, or JSON with everything that the caller may see."""
+    service = request.backend.service
+    caller = get_request_context(request.scope).caller
+    card = await service.conversations.require(conversation_id, caller, "see")
+    state = await load_state(service, conversation_id, caller, "see")
+    await service.auditor.write("conversation.export", conversation_id, by=caller)
+    if format == "markdown":
+        content = TranscriptContent(arguments=True, system=True)
+        body = render_markdown(build_transcript(card, state.full_history, content)).encode()
+        return build_file(body, "text/markdown", f"{card.id}.md")
+    tools = list_allowed_tools(service, caller, state.settings)
+    messages = await to_messages_in_steps(state.full_history)
+    answer = ConversationExport(
+        exported_at=to_iso_time(service.clock.now()),
+        conversation=build_conversation(card, state, service.runs.limits_for(caller), tools, messages),
+        items=list(state.full_history),
+        branches=list_branches(state),
     )
-    async def export(
-        request: HttpRequest, conversation_id: PathId, format: ExportFormat = "markdown"
-    ) -> Response[bytes]:
-        """Return a conversation as a file: Markdown to read, or JSON with everything that the caller may see."""
-        caller = get_request_context(request.scope).caller
-        card = await service.conversations.require(conversation_id, caller, "see")
-        state = await load_state(service, conversation_id, caller, "see")
-        await service.auditor.write("conversation.export", conversation_id, by=caller)
-        if format == "markdown":
-            content = TranscriptContent(arguments=True, system=True)
-            body = render_markdown(build_transcript(card, state.full_history, content)).encode()
-            return build_file(body, "text/markdown", f"{card.id}.md")
-        tools = list_allowed_tools(service, caller, state.settings)
-        messages = await to_messages_in_steps(state.full_history)
-        answer = ConversationExport(
-            exported_at=to_iso_time(service.clock.now()),
-            conversation=build_conversation(card, state, service.runs.limits_for(caller), tools, messages),
-            items=list(state.full_history),
-            branches=list_branches(state),
-        )
-        return build_file(msgspec.json.encode(answer), "application/json", f"{card.id}.json")
+    return build_file(msgspec.json.encode(answer), "application/json", f"{card.id}.json")
 
-    return [export]
+
+ROUTES = (export,)
 
 
 def list_branches(state: State) -> list[ExportedBranch]:

@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 
 import msgspec
 from litestar import Response, delete, get, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, QueryParameter
 from msgspec import Meta, Struct
 
@@ -169,59 +168,63 @@ class MessageDeleted(Struct, kw_only=True):
     success: bool = True
 
 
-def routes(service: Service) -> list[HTTPRouteHandler]:
-    @get(MESSAGES_PATH, responses=ERRORS, tags=["messages"])
-    async def list_messages(
-        request: HttpRequest,
-        conversation_id: PathId,
-        limit: Annotated[int, QueryParameter(ge=1, le=10_000)] = 1000,
-        after: Annotated[str, QueryParameter(max_length=1000, description="The id of the last message seen")] = "",
-    ) -> MessageList:
-        """List messages, including calls and results, oldest first."""
-        state = await load_state(service, conversation_id, get_request_context(request.scope).caller, "see")
-        return build_page(state.full_history, limit, after)
+@get(MESSAGES_PATH, responses=ERRORS, tags=["messages"])
+async def list_messages(
+    request: HttpRequest,
+    conversation_id: PathId,
+    limit: Annotated[int, QueryParameter(ge=1, le=10_000)] = 1000,
+    after: Annotated[str, QueryParameter(max_length=1000, description="The id of the last message seen")] = "",
+) -> MessageList:
+    """List messages, including calls and results, oldest first."""
+    state = await load_state(request.backend.service, conversation_id, get_request_context(request.scope).caller, "see")
+    return build_page(state.full_history, limit, after)
 
-    @post(MESSAGES_PATH, responses=ERRORS, tags=["messages"])
-    async def add_message(
-        request: HttpRequest, conversation_id: PathId, data: JSONBody[NewMessage]
-    ) -> Response[MessageAnswer]:
-        """Add a message without asking the model. Refused while a run is open.
 
-        A tool's message needs an earlier call without a result. A call that still has none when the next message or
-        request arrives gets a result that says so.
-        """
-        context = get_request_context(request.scope)
-        state = await load_state(service, conversation_id, context.caller)
-        key = await read_request_key(request)
-        record = await service.conversations.find_request(key)
-        if record is None:
-            items = service.runs.redact_items(parse_new_message(data, state, service.clock))
-            command = AddMessage(
-                by=context.caller, correlation_id=context.correlation_id, request=key, items=items, may_open=False
-            )
-            record = await service.conversations.submit_once(conversation_id, command)
-            if record is None:
-                answer = MessageAnswer(message=build_last_message(state.history, items), result_message="Message added")
-                return Response(answer, status_code=201)
-        answer = await load_added_message(service, record)
-        return Response(answer, status_code=201, headers=REPLAYED_HEADERS)
+@post(MESSAGES_PATH, responses=ERRORS, tags=["messages"])
+async def add_message(
+    request: HttpRequest, conversation_id: PathId, data: JSONBody[NewMessage]
+) -> Response[MessageAnswer]:
+    """Add a message without asking the model. Refused while a run is open.
 
-    @delete(f"{MESSAGES_PATH}/{{message_id:str}}", status_code=200, responses=ERRORS, tags=["messages"])
-    async def delete_message(request: HttpRequest, conversation_id: PathId, message_id: PathId) -> MessageDeleted:
-        """Delete a message: an assistant's together with its calls and their results, a tool's with its call."""
-        context = get_request_context(request.scope)
-        state = await load_state(service, conversation_id, context.caller)
-        ids = find_removable_items(state.full_history, message_id)
-        if not ids:
-            raise NotFound(f"there is no message {message_id[:80]!r} in this conversation")
-        before = [message.id for message in to_messages(state.full_history)]
-        await service.conversations.submit(
-            conversation_id, RemoveMessage(by=context.caller, correlation_id=context.correlation_id, ids=ids)
+    A tool's message needs an earlier call without a result. A call that still has none when the next message or
+    request arrives gets a result that says so.
+    """
+    service = request.backend.service
+    context = get_request_context(request.scope)
+    state = await load_state(service, conversation_id, context.caller)
+    key = await read_request_key(request)
+    record = await service.conversations.find_request(key)
+    if record is None:
+        items = service.runs.redact_items(parse_new_message(data, state, service.clock))
+        command = AddMessage(
+            by=context.caller, correlation_id=context.correlation_id, request=key, items=items, may_open=False
         )
-        left = {message.id for message in to_messages((await service.conversations.view(conversation_id)).full_history)}
-        return MessageDeleted(deleted=[id for id in before if id not in left], message="Message deleted")
+        record = await service.conversations.submit_once(conversation_id, command)
+        if record is None:
+            answer = MessageAnswer(message=build_last_message(state.history, items), result_message="Message added")
+            return Response(answer, status_code=201)
+    answer = await load_added_message(service, record)
+    return Response(answer, status_code=201, headers=REPLAYED_HEADERS)
 
-    return [list_messages, add_message, delete_message]
+
+@delete(f"{MESSAGES_PATH}/{{message_id:str}}", status_code=200, responses=ERRORS, tags=["messages"])
+async def delete_message(request: HttpRequest, conversation_id: PathId, message_id: PathId) -> MessageDeleted:
+    """Delete a message: an assistant's together with its calls and their results, a tool's with its call."""
+    service = request.backend.service
+    context = get_request_context(request.scope)
+    state = await load_state(service, conversation_id, context.caller)
+    ids = find_removable_items(state.full_history, message_id)
+    if not ids:
+        raise NotFound(f"there is no message {message_id[:80]!r} in this conversation")
+    before = [message.id for message in to_messages(state.full_history)]
+    await service.conversations.submit(
+        conversation_id, RemoveMessage(by=context.caller, correlation_id=context.correlation_id, ids=ids)
+    )
+    left = {message.id for message in to_messages((await service.conversations.view(conversation_id)).full_history)}
+    return MessageDeleted(deleted=[id for id in before if id not in left], message="Message deleted")
+
+
+ROUTES = (list_messages, add_message, delete_message)
 
 
 async def load_added_message(service: Service, record: RequestRecord) -> MessageAnswer:

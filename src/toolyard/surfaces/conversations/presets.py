@@ -4,14 +4,12 @@ from typing import Annotated
 
 import msgspec
 from litestar import delete, get, put
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, QueryParameter
 from msgspec import Struct, field
 
 from toolyard.core.caller import Caller
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
 from toolyard.engine.access.presets import Preset, may_edit_preset
-from toolyard.engine.service import Service
 from toolyard.surfaces.conversations.conversations import (
     ALL_TOOLS,
     Count,
@@ -78,36 +76,39 @@ class PresetDeleted(Struct, kw_only=True):
     success: bool = True
 
 
-def routes(service: Service) -> list[HTTPRouteHandler]:
-    @get("/presets", responses=ERRORS, tags=["presets"])
-    async def list_presets(request: HttpRequest) -> PresetList:
-        """List the caller's presets and those that the tenant shares, by name."""
-        caller = get_request_context(request.scope).caller
-        presets = [build_preset_view(preset, caller) for preset in await service.presets.list(caller)]
-        return PresetList(presets=presets, count=len(presets))
+@get("/presets", responses=ERRORS, tags=["presets"])
+async def list_presets(request: HttpRequest) -> PresetList:
+    """List the caller's presets and those that the tenant shares, by name."""
+    caller = get_request_context(request.scope).caller
+    presets = [build_preset_view(preset, caller) for preset in await request.backend.service.presets.list(caller)]
+    return PresetList(presets=presets, count=len(presets))
 
-    @put(PRESET_PATH, responses=ERRORS, tags=["presets"])
-    async def save_preset(request: HttpRequest, name: PathId, data: JSONBody[NewPreset]) -> PresetAnswer:
-        """Save a preset. A shared one of somebody else is changed by administrators of the tenant only."""
-        caller = get_request_context(request.scope).caller
-        check_preset_name(name)
-        check_default_options(data.settings.options)
-        check_max_turns(data.settings.max_turns or 0, service.runs.limits_for(caller))
-        settings = msgspec.json.encode(data.settings)
-        preset = await service.presets.save(caller, name, settings, shared=data.shared)
-        return PresetAnswer(preset=build_preset_view(preset, caller), message=f"the preset {name!r} is saved")
 
-    @delete(PRESET_PATH, status_code=200, responses=ERRORS, tags=["presets"])
-    async def delete_preset(request: HttpRequest, name: PathId, shared: IsShared = False) -> PresetDeleted:
-        """Delete one of the caller's presets or, with `?shared=true`, one of the tenant.
+@put(PRESET_PATH, responses=ERRORS, tags=["presets"])
+async def save_preset(request: HttpRequest, name: PathId, data: JSONBody[NewPreset]) -> PresetAnswer:
+    """Save a preset. A shared one of somebody else is changed by administrators of the tenant only."""
+    service = request.backend.service
+    caller = get_request_context(request.scope).caller
+    check_preset_name(name)
+    check_default_options(data.settings.options)
+    check_max_turns(data.settings.max_turns or 0, service.runs.limits_for(caller))
+    settings = msgspec.json.encode(data.settings)
+    preset = await service.presets.save(caller, name, settings, shared=data.shared)
+    return PresetAnswer(preset=build_preset_view(preset, caller), message=f"the preset {name!r} is saved")
 
-        Conversations that used it do not change. A shared preset is deleted by its author or by an administrator of the
-        tenant.
-        """
-        await service.presets.delete(get_request_context(request.scope).caller, name, shared=shared)
-        return PresetDeleted(message=f"the preset {name[:MAX_NAME_CHARS]!r} is deleted")
 
-    return [list_presets, save_preset, delete_preset]
+@delete(PRESET_PATH, status_code=200, responses=ERRORS, tags=["presets"])
+async def delete_preset(request: HttpRequest, name: PathId, shared: IsShared = False) -> PresetDeleted:
+    """Delete one of the caller's presets or, with `?shared=true`, one of the tenant.
+
+    Conversations that used it do not change. A shared preset is deleted by its author or by an administrator of the
+    tenant.
+    """
+    await request.backend.service.presets.delete(get_request_context(request.scope).caller, name, shared=shared)
+    return PresetDeleted(message=f"the preset {name[:MAX_NAME_CHARS]!r} is deleted")
+
+
+ROUTES = (list_presets, save_preset, delete_preset)
 
 
 def check_preset_name(name: str) -> None:

@@ -14,19 +14,15 @@ from toolyard.surfaces.conversations import (
     tool_events,
     tools,
 )
-from toolyard.surfaces.surface import Backend, Route, Surface
+from toolyard.surfaces.surface import Surface
 
 _MODULES = (
     conversations, messages, context, tools, runs, tool_events, branches, calls, direct_calls, export, shares, presets
 )  # fmt: skip
 
 
-def routes(backend: Backend) -> list[Route]:
-    return [route for module in _MODULES for route in module.routes(backend.service)]
-
-
 SURFACE = Surface(
-    routes=routes,
+    routes=tuple(route for module in _MODULES for route in module.ROUTES),
     session_paths=frozenset(
         {"/conversations", "/conversations/*", "/presets", "/presets/*", "/shares/*", "/sse/conversations/*"}
     ),

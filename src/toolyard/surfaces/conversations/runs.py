@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from litestar import Response, get, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody, QueryParameter
 from litestar.response import Stream
@@ -81,97 +80,92 @@ class CancelAnswer(Struct, kw_only=True):
     success: bool = True
 
 
-def routes(service: Service) -> list[HTTPRouteHandler]:
-    return [*_chat_routes(service), *_run_routes(service)]
+@post(
+    f"{CONVERSATION_PATH}/chat",
+    status_code=200,
+    responses={**ERRORS, 200: ANSWER_RESPONSE, 202: PENDING_RESPONSE},
+    operation_class=JsonOrStreamOperation,
+    tags=["runs"],
+)
+async def chat(
+    request: HttpRequest, conversation_id: PathId, data: JSONBody[ChatBody]
+) -> Response[ChatAnswer] | Stream:
+    """Send a message and return the answer: as JSON, or as a stream with `Accept: text/event-stream`.
 
-
-def _chat_routes(service: Service) -> list[HTTPRouteHandler]:
-    @post(
-        f"{CONVERSATION_PATH}/chat",
-        status_code=200,
-        responses={**ERRORS, 200: ANSWER_RESPONSE, 202: PENDING_RESPONSE},
-        operation_class=JsonOrStreamOperation,
-        tags=["runs"],
+    The run goes on if you disconnect. The status is 202 if it waits for an approval, an answer or the application.
+    """
+    service = request.backend.service
+    context, notices = get_request_context(request.scope), build_notices(service, request)
+    # Access is checked before the request counts against the rate limit. `load_state` comes after that wait, since
+    # the conversation may have been deleted during it.
+    await service.conversations.require(conversation_id, context.caller)
+    key = await read_request_key(request)
+    async with admit_once(service, context.caller, key) as headers:
+        state = await load_state(service, conversation_id, context.caller)
+        limits = resolve_limits(state.settings, service.runs.limits_for(context.caller))
+        attached = parse_attached(data, state)
+        if (
+            not data.content
+            and not attached
+            and not has_question(state.history)
+            and await service.conversations.find_request(key) is None
+        ):
+            raise invalid_field("content", "must not be empty, unless the last message has no answer yet")
+        start = replace(parse_chat(data, attached, context, limits, service), request=key)
+        if request.accept.best_match([JSON, EVENT_STREAM]) == EVENT_STREAM:
+            return await start_and_stream(service, request, conversation_id, start, headers)
+        started = await service.runs.start(conversation_id, start, include_argument_deltas=False)
+    answer = await wait_for_answer(service, started, limits, notices)
+    return Response(
+        answer,
+        status_code=202 if answer.status in ("waiting", "queued", "running") else 200,
+        headers={**headers, **REPLAYED_HEADERS} if started.repeated else headers,
     )
-    async def chat(
-        request: HttpRequest, conversation_id: PathId, data: JSONBody[ChatBody]
-    ) -> Response[ChatAnswer] | Stream:
-        """Send a message and return the answer: as JSON, or as a stream with `Accept: text/event-stream`.
-
-        The run goes on if you disconnect. The status is 202 if it waits for an approval, an answer or the application.
-        """
-        context, notices = get_request_context(request.scope), build_notices(service, request)
-        # Access is checked before the request counts against the rate limit. `load_state` comes after that wait, since
-        # the conversation may have been deleted during it.
-        await service.conversations.require(conversation_id, context.caller)
-        key = await read_request_key(request)
-        async with admit_once(service, context.caller, key) as headers:
-            state = await load_state(service, conversation_id, context.caller)
-            limits = resolve_limits(state.settings, service.runs.limits_for(context.caller))
-            attached = parse_attached(data, state)
-            if (
-                not data.content
-                and not attached
-                and not has_question(state.history)
-                and await service.conversations.find_request(key) is None
-            ):
-                raise invalid_field("content", "must not be empty, unless the last message has no answer yet")
-            start = replace(parse_chat(data, attached, context, limits, service), request=key)
-            if request.accept.best_match([JSON, EVENT_STREAM]) == EVENT_STREAM:
-                return await start_and_stream(service, request, conversation_id, start, headers)
-            started = await service.runs.start(conversation_id, start, include_argument_deltas=False)
-        answer = await wait_for_answer(service, started, limits, notices)
-        return Response(
-            answer,
-            status_code=202 if answer.status in ("waiting", "queued", "running") else 200,
-            headers={**headers, **REPLAYED_HEADERS} if started.repeated else headers,
-        )
-
-    return [chat]
 
 
-def _run_routes(service: Service) -> list[HTTPRouteHandler]:
-    @get(f"{CONVERSATION_PATH}/events", media_type=EVENT_STREAM, responses=ERRORS, tags=["runs"])
-    async def events(
-        request: HttpRequest,
-        conversation_id: PathId,
-        after: Annotated[str, QueryParameter(description=AFTER_DESCRIPTION)] = "",
-        form: Annotated[Literal["objects", "entries"], QueryParameter(name="format")] = "objects",
-    ) -> Stream:
-        """Stream all events after an event id, then new ones as they happen, without end. Any number may read."""
-        context = get_request_context(request.scope)
-        # A browser's EventSource reconnects to the same URL, whose `after` is outdated; the header has the latest id.
-        cursor = parse_cursor(request.headers.get("last-event-id") or after)
-        await load_state(service, conversation_id, context.caller, "see")
-        reader = await service.conversations.follow(conversation_id, cursor, include_argument_deltas=form == "entries")
-        try:
-            encoder = (
-                ObjectEncoder(
-                    await load_open_runs(service.conversations, conversation_id, cursor),
-                    build_notices(service, request),
-                )
-                if form == "objects"
-                else EntryEncoder()
+@get(f"{CONVERSATION_PATH}/events", media_type=EVENT_STREAM, responses=ERRORS, tags=["runs"])
+async def events(
+    request: HttpRequest,
+    conversation_id: PathId,
+    after: Annotated[str, QueryParameter(description=AFTER_DESCRIPTION)] = "",
+    form: Annotated[Literal["objects", "entries"], QueryParameter(name="format")] = "objects",
+) -> Stream:
+    """Stream all events after an event id, then new ones as they happen, without end. Any number may read."""
+    service = request.backend.service
+    context = get_request_context(request.scope)
+    # A browser's EventSource reconnects to the same URL, whose `after` is outdated; the header has the latest id.
+    cursor = parse_cursor(request.headers.get("last-event-id") or after)
+    await load_state(service, conversation_id, context.caller, "see")
+    reader = await service.conversations.follow(conversation_id, cursor, include_argument_deltas=form == "entries")
+    try:
+        encoder = (
+            ObjectEncoder(
+                await load_open_runs(service.conversations, conversation_id, cursor),
+                build_notices(service, request),
             )
-        except BaseException:
-            reader.detach()
-            raise
-        return build_stream_response(stream_events(reader, encoder, context.correlation_id))
-
-    @post(f"{CONVERSATION_PATH}/cancel", status_code=200, responses=ERRORS, tags=["runs"])
-    async def cancel(
-        request: HttpRequest, conversation_id: PathId, data: JSONBody[CancelBody | None] = None
-    ) -> CancelAnswer:
-        """Stop a run, or one call of it: the model's stream is closed and tools are cancelled."""
-        context, target = get_request_context(request.scope), data or CancelBody()
-        await load_state(service, conversation_id, context.caller, "decide")
-        stop = Stop(
-            by=context.caller, correlation_id=context.correlation_id, call_id=target.call_id, run_id=target.run_id
+            if form == "objects"
+            else EntryEncoder()
         )
-        await service.conversations.submit(conversation_id, stop)
-        return CancelAnswer(message="The call is being stopped" if target.call_id else "The run is being stopped")
+    except BaseException:
+        reader.detach()
+        raise
+    return build_stream_response(stream_events(reader, encoder, context.correlation_id))
 
-    return [events, cancel]
+
+@post(f"{CONVERSATION_PATH}/cancel", status_code=200, responses=ERRORS, tags=["runs"])
+async def cancel(
+    request: HttpRequest, conversation_id: PathId, data: JSONBody[CancelBody | None] = None
+) -> CancelAnswer:
+    """Stop a run, or one call of it: the model's stream is closed and tools are cancelled."""
+    service = request.backend.service
+    context, target = get_request_context(request.scope), data or CancelBody()
+    await load_state(service, conversation_id, context.caller, "decide")
+    stop = Stop(by=context.caller, correlation_id=context.correlation_id, call_id=target.call_id, run_id=target.run_id)
+    await service.conversations.submit(conversation_id, stop)
+    return CancelAnswer(message="The call is being stopped" if target.call_id else "The run is being stopped")
+
+
+ROUTES = (chat, events, cancel)
 
 
 def resolve_limits(settings: Settings, server_limits: Limits) -> Limits:

@@ -4,12 +4,10 @@ from typing import Annotated
 
 import msgspec
 from litestar import delete, get, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from msgspec import Meta, Struct
 
 from toolyard.engine.access.shares import Share
-from toolyard.engine.service import Service
 from toolyard.surfaces.conversations.transcript import Transcript, TranscriptContent, build_transcript
 from toolyard.surfaces.http.authorization import PathId, load_state
 from toolyard.surfaces.http.openapi import ERRORS
@@ -67,51 +65,57 @@ class SharedConversation(Struct, kw_only=True):
     success: bool = True
 
 
-def routes(service: Service) -> list[HTTPRouteHandler]:
-    @post(SHARES_PATH, responses=ERRORS, tags=["shares"])
-    async def create_share(request: HttpRequest, conversation_id: PathId, data: JSONBody[NewShare]) -> NewShareAnswer:
-        """Create a read-only link to the conversation's current state, for signed-in users of the tenant."""
-        caller = get_request_context(request.scope).caller
-        card = await service.conversations.require(conversation_id, caller)
-        state = await load_state(service, conversation_id, caller)
-        content = TranscriptContent(arguments=data.include_arguments, reasoning=data.include_reasoning)
-        transcript = build_transcript(card, state.full_history, content)
-        now = service.clock.now()
-        share = Share(
-            id=service.clock.new_id("share"),
-            tenant=card.tenant,
-            user=caller.user,
-            created_at=now,
-            expires_at=now + data.expires_s,
-            include_arguments=data.include_arguments,
-            include_reasoning=data.include_reasoning,
-            snapshot=msgspec.Raw(msgspec.json.encode(transcript)),
-        )
-        token = await service.shares.create(conversation_id, share)
-        return NewShareAnswer(share=build_share_view(share), token=token)
+@post(SHARES_PATH, responses=ERRORS, tags=["shares"])
+async def create_share(request: HttpRequest, conversation_id: PathId, data: JSONBody[NewShare]) -> NewShareAnswer:
+    """Create a read-only link to the conversation's current state, for signed-in users of the tenant."""
+    service = request.backend.service
+    caller = get_request_context(request.scope).caller
+    card = await service.conversations.require(conversation_id, caller)
+    state = await load_state(service, conversation_id, caller)
+    content = TranscriptContent(arguments=data.include_arguments, reasoning=data.include_reasoning)
+    transcript = build_transcript(card, state.full_history, content)
+    now = service.clock.now()
+    share = Share(
+        id=service.clock.new_id("share"),
+        tenant=card.tenant,
+        user=caller.user,
+        created_at=now,
+        expires_at=now + data.expires_s,
+        include_arguments=data.include_arguments,
+        include_reasoning=data.include_reasoning,
+        snapshot=msgspec.Raw(msgspec.json.encode(transcript)),
+    )
+    token = await service.shares.create(conversation_id, share)
+    return NewShareAnswer(share=build_share_view(share), token=token)
 
-    @get(SHARES_PATH, responses=ERRORS, tags=["shares"])
-    async def list_shares(request: HttpRequest, conversation_id: PathId) -> ShareList:
-        """List the valid links of a conversation, oldest first."""
-        await service.conversations.require(conversation_id, get_request_context(request.scope).caller)
-        shares = [build_share_view(share) for share in await service.shares.list(conversation_id)]
-        return ShareList(shares=shares, count=len(shares))
 
-    @delete(f"{SHARES_PATH}/{{share_id:str}}", status_code=200, responses=ERRORS, tags=["shares"])
-    async def revoke_share(request: HttpRequest, conversation_id: PathId, share_id: PathId) -> ShareRevoked:
-        """Revoke a link. It stops working at once."""
-        await service.conversations.require(conversation_id, get_request_context(request.scope).caller)
-        await service.shares.revoke(conversation_id, share_id)
-        return ShareRevoked(message="the link is revoked")
+@get(SHARES_PATH, responses=ERRORS, tags=["shares"])
+async def list_shares(request: HttpRequest, conversation_id: PathId) -> ShareList:
+    """List the valid links of a conversation, oldest first."""
+    service = request.backend.service
+    await service.conversations.require(conversation_id, get_request_context(request.scope).caller)
+    shares = [build_share_view(share) for share in await service.shares.list(conversation_id)]
+    return ShareList(shares=shares, count=len(shares))
 
-    @get("/shares/{token:str}", responses=ERRORS, tags=["shares"])
-    async def open_share(request: HttpRequest, token: PathId) -> SharedConversation:
-        """Return the snapshot of a link."""
-        share = await service.shares.open(token, get_request_context(request.scope).caller)
-        transcript = msgspec.json.decode(share.snapshot, type=Transcript)
-        return SharedConversation(share=build_share_view(share), transcript=transcript)
 
-    return [create_share, list_shares, revoke_share, open_share]
+@delete(f"{SHARES_PATH}/{{share_id:str}}", status_code=200, responses=ERRORS, tags=["shares"])
+async def revoke_share(request: HttpRequest, conversation_id: PathId, share_id: PathId) -> ShareRevoked:
+    """Revoke a link. It stops working at once."""
+    service = request.backend.service
+    await service.conversations.require(conversation_id, get_request_context(request.scope).caller)
+    await service.shares.revoke(conversation_id, share_id)
+    return ShareRevoked(message="the link is revoked")
+
+
+@get("/shares/{token:str}", responses=ERRORS, tags=["shares"])
+async def open_share(request: HttpRequest, token: PathId) -> SharedConversation:
+    """Return the snapshot of a link."""
+    share = await request.backend.service.shares.open(token, get_request_context(request.scope).caller)
+    transcript = msgspec.json.decode(share.snapshot, type=Transcript)
+    return SharedConversation(share=build_share_view(share), transcript=transcript)
+
+
+ROUTES = (create_share, list_shares, revoke_share, open_share)
 
 
 def build_share_view(share: Share) -> ShareView:

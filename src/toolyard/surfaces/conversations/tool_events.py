@@ -3,14 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 from litestar import get
-from litestar.handlers import HTTPRouteHandler
 from litestar.response import Stream
 
 from toolyard.core.conversation.cursor import Cursor
 from toolyard.core.conversation.events import CallEnded, Entry, Published, RunQueued, TurnEnded
 from toolyard.core.conversation.history import find_open_calls
 from toolyard.core.items import Call, Item, ModelText, Result
-from toolyard.engine.service import Service
 from toolyard.surfaces.http.authorization import PathId, load_state
 from toolyard.surfaces.http.openapi import ERRORS, EVENT_STREAM
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
@@ -21,20 +19,21 @@ from toolyard.surfaces.shared.run_encoder import ObjectFraming
 Fields = dict[str, object]
 
 
-def routes(service: Service) -> list[HTTPRouteHandler]:
-    @get("/sse/conversations/{conversation_id:str}", media_type=EVENT_STREAM, responses=ERRORS, tags=["runs"])
-    async def watch_calls(request: HttpRequest, conversation_id: PathId) -> Stream:
-        """Stream calls from now on: `connected`, then `tool_call`, `tool_response` and `tool_error`, without end.
+@get("/sse/conversations/{conversation_id:str}", media_type=EVENT_STREAM, responses=ERRORS, tags=["runs"])
+async def watch_calls(request: HttpRequest, conversation_id: PathId) -> Stream:
+    """Stream calls from now on: `connected`, then `tool_call`, `tool_response` and `tool_error`, without end.
 
-        This is for older clients. `/conversations/{id}/events` has all events, and can be resumed.
-        """
-        context = get_request_context(request.scope)
-        await load_state(service, conversation_id, context.caller, "see")
-        reader = await service.conversations.follow(conversation_id, include_argument_deltas=False)
-        encoder = CallEventEncoder(conversation_id, service.clock.now())
-        return build_stream_response(stream_events(reader, encoder, context.correlation_id))
+    This is for older clients. `/conversations/{id}/events` has all events, and can be resumed.
+    """
+    service = request.backend.service
+    context = get_request_context(request.scope)
+    await load_state(service, conversation_id, context.caller, "see")
+    reader = await service.conversations.follow(conversation_id, include_argument_deltas=False)
+    encoder = CallEventEncoder(conversation_id, service.clock.now())
+    return build_stream_response(stream_events(reader, encoder, context.correlation_id))
 
-    return [watch_calls]
+
+ROUTES = (watch_calls,)
 
 
 class CallEventEncoder(ObjectFraming):

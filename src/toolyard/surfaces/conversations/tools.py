@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from litestar import delete, get, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, QueryParameter
 from msgspec import Struct
 
@@ -12,11 +11,10 @@ from toolyard.core.conversation.commands import Change
 from toolyard.core.conversation.settings import Settings, SettingsChange
 from toolyard.core.errors import NotFound
 from toolyard.core.tools.definition import Tool
-from toolyard.engine.service import Service
 from toolyard.surfaces.http.authorization import PathId, load_state
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.http.openapi import ERRORS
-from toolyard.surfaces.http.request_context import HttpRequest, RequestContext, get_request_context
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.shared.tool_views import (
     AllowedTools,
     EnabledTool,
@@ -55,57 +53,62 @@ class EnabledTools(Struct, kw_only=True):
     success: bool = True
 
 
-def routes(service: Service) -> list[HTTPRouteHandler]:
-    async def change_tool(
-        context: RequestContext, conversation_id: str, name: ToolRef, *, enable: bool
-    ) -> EnabledTools:
-        settings = (await load_state(service, conversation_id, context.caller)).settings
-        # A provider's search is enabled before a request or the conversation asks for searches, or after that.
-        known_tools = list_allowed_tools(service, context.caller).all
-        change = build_tools_change(settings, known_tools, name, enable=enable)
-        await service.conversations.submit(
-            conversation_id, Change(by=context.caller, correlation_id=context.correlation_id, change=change)
-        )
-        settings = (await service.conversations.view(conversation_id)).settings
-        message = f"Tool {name.tool_name!r} {'enabled' if enable else 'disabled'}"
-        return build_enabled_tools(list_allowed_tools(service, context.caller, settings), settings, message)
+async def change_tool(request: HttpRequest, conversation_id: str, name: ToolRef, *, enable: bool) -> EnabledTools:
+    service, context = request.backend.service, get_request_context(request.scope)
+    settings = (await load_state(service, conversation_id, context.caller)).settings
+    # A provider's search is enabled before a request or the conversation asks for searches, or after that.
+    known_tools = list_allowed_tools(service, context.caller).all
+    change = build_tools_change(settings, known_tools, name, enable=enable)
+    await service.conversations.submit(
+        conversation_id, Change(by=context.caller, correlation_id=context.correlation_id, change=change)
+    )
+    settings = (await service.conversations.view(conversation_id)).settings
+    message = f"Tool {name.tool_name!r} {'enabled' if enable else 'disabled'}"
+    return build_enabled_tools(list_allowed_tools(service, context.caller, settings), settings, message)
 
-    @get(f"{TOOLS_PATH}/available", responses=ERRORS, tags=["tools"])
-    async def list_available(request: HttpRequest, conversation_id: PathId) -> AvailableTools:
-        """List the tools that can be enabled: those that the caller may use and whose servers run."""
-        caller = get_request_context(request.scope).caller
-        settings = (await load_state(service, conversation_id, caller, "see")).settings
-        tools = [build_available_tool(tool) for tool in service.tools.list_usable(caller, settings)]
-        return AvailableTools(available_tools=tools, count=len(tools))
 
-    @get(TOOLS_PATH, responses=ERRORS, tags=["tools"])
-    async def list_enabled(request: HttpRequest, conversation_id: PathId) -> EnabledTools:
-        """List the enabled tools. A tool whose server is stopped is listed with `"available": false`."""
-        caller = get_request_context(request.scope).caller
-        state = await load_state(service, conversation_id, caller, "see")
-        allowed_tools = list_allowed_tools(service, caller, state.settings)
-        return build_enabled_tools(allowed_tools, state.settings, "Enabled tools")
+@get(f"{TOOLS_PATH}/available", responses=ERRORS, tags=["tools"])
+async def list_available(request: HttpRequest, conversation_id: PathId) -> AvailableTools:
+    """List the tools that can be enabled: those that the caller may use and whose servers run."""
+    service = request.backend.service
+    caller = get_request_context(request.scope).caller
+    settings = (await load_state(service, conversation_id, caller, "see")).settings
+    tools = [build_available_tool(tool) for tool in service.tools.list_usable(caller, settings)]
+    return AvailableTools(available_tools=tools, count=len(tools))
 
-    @post(TOOLS_PATH, status_code=200, responses=ERRORS, tags=["tools"])
-    async def enable(request: HttpRequest, conversation_id: PathId, data: JSONBody[ToolRef]) -> EnabledTools:
-        """Enable a tool. The model is offered it from the next turn on. Enabling it again changes nothing."""
-        return await change_tool(get_request_context(request.scope), conversation_id, data, enable=True)
 
-    @delete(TOOLS_PATH, status_code=200, responses=ERRORS, tags=["tools"])
-    async def disable(
-        request: HttpRequest,
-        conversation_id: PathId,
-        data: JSONBody[ToolRef | None] = None,
-        on_server: ServerIdQuery = "",
-        tool_name: ToolNameQuery = "",
-    ) -> EnabledTools:
-        """Disable a tool, named in the body or in the query. This takes effect at once."""
-        name = data or ToolRef(server_id=on_server, tool_name=tool_name)
-        if not name.server_id or not name.tool_name:
-            raise invalid_field("tool_name", "name the tool by server_id and tool_name, in the body or in the query")
-        return await change_tool(get_request_context(request.scope), conversation_id, name, enable=False)
+@get(TOOLS_PATH, responses=ERRORS, tags=["tools"])
+async def list_enabled(request: HttpRequest, conversation_id: PathId) -> EnabledTools:
+    """List the enabled tools. A tool whose server is stopped is listed with `"available": false`."""
+    service = request.backend.service
+    caller = get_request_context(request.scope).caller
+    state = await load_state(service, conversation_id, caller, "see")
+    allowed_tools = list_allowed_tools(service, caller, state.settings)
+    return build_enabled_tools(allowed_tools, state.settings, "Enabled tools")
 
-    return [list_available, list_enabled, enable, disable]
+
+@post(TOOLS_PATH, status_code=200, responses=ERRORS, tags=["tools"])
+async def enable(request: HttpRequest, conversation_id: PathId, data: JSONBody[ToolRef]) -> EnabledTools:
+    """Enable a tool. The model is offered it from the next turn on. Enabling it again changes nothing."""
+    return await change_tool(request, conversation_id, data, enable=True)
+
+
+@delete(TOOLS_PATH, status_code=200, responses=ERRORS, tags=["tools"])
+async def disable(
+    request: HttpRequest,
+    conversation_id: PathId,
+    data: JSONBody[ToolRef | None] = None,
+    on_server: ServerIdQuery = "",
+    tool_name: ToolNameQuery = "",
+) -> EnabledTools:
+    """Disable a tool, named in the body or in the query. This takes effect at once."""
+    name = data or ToolRef(server_id=on_server, tool_name=tool_name)
+    if not name.server_id or not name.tool_name:
+        raise invalid_field("tool_name", "name the tool by server_id and tool_name, in the body or in the query")
+    return await change_tool(request, conversation_id, name, enable=False)
+
+
+ROUTES = (list_available, list_enabled, enable, disable)
 
 
 def build_tools_change(settings: Settings, tools: Sequence[Tool], name: ToolRef, *, enable: bool) -> SettingsChange:

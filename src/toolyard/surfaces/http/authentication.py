@@ -9,17 +9,15 @@ from contextlib import ExitStack
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Forbidden, NotFound, RateLimited, ToolyardError, Unauthenticated
-from toolyard.core.settings.limits import SocketLimits
 from toolyard.core.store.audit_chain import Actor
-from toolyard.engine.access.authentication import Authenticator, read_secrets
+from toolyard.engine.access.authentication import read_secrets
 from toolyard.engine.access.refusals import MAX_WRONG_KEYS
-from toolyard.engine.access.sessions import Sessions
-from toolyard.engine.service import Service
 from toolyard.observability.auditor import current_actor
 from toolyard.surfaces.http.authorization import RECORDER_KEY
 from toolyard.surfaces.http.errors import send_error
 from toolyard.surfaces.http.open_sockets import OpenRequests, OpenSockets
 from toolyard.surfaces.http.request_context import (
+    BACKEND_KEY,
     CONTEXT_KEY,
     AsgiApp,
     Receive,
@@ -31,7 +29,7 @@ from toolyard.surfaces.http.request_context import (
     get_request_head,
 )
 from toolyard.surfaces.http.session_cookie import SAFE_METHODS, read_session_cookie, require_same_origin
-from toolyard.surfaces.surface import PathRules
+from toolyard.surfaces.surface import Backend, PathRules
 
 ANONYMOUS = Caller(user="")
 """The caller of a public path: credentials are not checked there, and this caller has no rights."""
@@ -41,26 +39,20 @@ _POLICY_VIOLATION = 1008
 
 
 class AuthenticationMiddleware:
-    """Attaches a `RequestContext` to each request, or answers it with an error."""
+    """Attaches the backend and a `RequestContext` to each request, or answers it with an error."""
 
-    def __init__(
-        self,
-        app: AsgiApp,
-        service: Service,
-        access: Authenticator,
-        sessions: Sessions,
-        rules: PathRules,
-        socket_limits: SocketLimits,
-    ) -> None:
+    def __init__(self, app: AsgiApp, backend: Backend, rules: PathRules) -> None:
+        service = backend.service
         self._app = app
-        self._access = access
-        self._sessions = sessions
+        self._backend = backend
+        self._access = backend.access
+        self._sessions = backend.sessions
         self._rules = rules
         self._count_failure = service.failed_sign_ins.count
         self._count_unauthenticated = service.metrics.count_unauthenticated
         self._record_refusal = service.refused_attempts.count
-        self._sockets = OpenSockets(socket_limits)
-        self._requests = OpenRequests(socket_limits)
+        self._sockets = OpenSockets(backend.socket_limits)
+        self._requests = OpenRequests(backend.socket_limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         head = get_request_head(scope)
@@ -71,6 +63,7 @@ class AuthenticationMiddleware:
             except Exception as error:
                 await send_error(scope, send, await self._count_refusal(scope, head.headers, error))
                 return
+            scope[BACKEND_KEY] = self._backend
             scope[CONTEXT_KEY] = RequestContext(caller=caller, correlation_id=head.correlation_id)
             if caller is ANONYMOUS:
                 await self._app(scope, receive, send)

@@ -9,7 +9,8 @@ from math import ceil
 from typing import cast
 
 import msgspec
-from litestar import Response
+from litestar import Request, Response
+from litestar.datastructures import State
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.exceptions.http_exceptions import RequestEntityTooLarge
 
@@ -30,7 +31,7 @@ from toolyard.core.errors import (
 )
 from toolyard.core.items import Problem
 from toolyard.surfaces.http.model_failures import describe_failure
-from toolyard.surfaces.http.request_context import HttpRequest, Scope, Send, get_request_context, get_request_head
+from toolyard.surfaces.http.request_context import Scope, Send, get_request_context, get_request_head
 from toolyard.surfaces.surface import EncodeError, ErrorAnswer, ErrorBody
 
 _log = logging.getLogger("toolyard.http")
@@ -166,7 +167,7 @@ def answer_error(scope: MutableMapping[str, object], error: Exception, correlati
     return ErrorAnswer(status=status, body=body, headers=headers) if encode is None else encode(status, body, headers)
 
 
-def handle_error(request: HttpRequest, error: Exception) -> Response[object]:
+def handle_error(request: Request[object, object, State], error: Exception) -> Response[object]:
     """Answer an exception of a route; Litestar calls this for every exception."""
     scope = cast(MutableMapping[str, object], request.scope)
     answer = answer_error(scope, error, get_request_context(request.scope).correlation_id)

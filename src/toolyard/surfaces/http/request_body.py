@@ -9,14 +9,12 @@ from collections.abc import Iterable, Iterator
 from typing import TypeVar, cast, get_args
 
 import msgspec
-from litestar import Request
-from litestar.datastructures import State
 from litestar.exceptions import SerializationException
 from msgspec import Struct, inspect
 
 from toolyard.core.json_errors import describe_json_error
 from toolyard.surfaces.http.errors import invalid_field
-from toolyard.surfaces.http.request_context import get_request_context
+from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 
 MAX_NAMES, MAX_NAME_CHARS = 20, 80
 Table = dict[str, object]
@@ -30,7 +28,7 @@ class LenientBody(Struct, kw_only=True):
 Body = TypeVar("Body", bound=LenientBody)
 
 
-class BodyRequest(Request[object, object, State]):
+class BodyRequest(HttpRequest):
     """A request that decodes its JSON body leniently if the handler's `data` is a `LenientBody`."""
 
     async def json(self) -> object:

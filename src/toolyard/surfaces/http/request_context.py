@@ -1,4 +1,4 @@
-"""What the middlewares attach to a request before its route runs: its head, its caller and its correlation id."""
+"""What the middlewares attach to a request before its route runs: its head, its caller, and what its route calls."""
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import cast
@@ -8,6 +8,7 @@ from litestar.datastructures import State
 from msgspec import Struct
 
 from toolyard.core.caller import Caller
+from toolyard.surfaces.surface import Backend
 
 Message = MutableMapping[str, object]
 Scope = MutableMapping[str, object]
@@ -17,8 +18,15 @@ AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 HEAD_KEY = "toolyard.head"
 CONTEXT_KEY = "toolyard.context"
+BACKEND_KEY = "toolyard.backend"
 
-HttpRequest = Request[object, object, State]
+
+class HttpRequest(Request[object, object, State]):
+    """A request as the routes get it. They are built once for all backends, so the request names its own."""
+
+    @property
+    def backend(self) -> Backend:
+        return get_backend(self.scope)
 
 
 class RequestHead(Struct, kw_only=True):
@@ -52,6 +60,12 @@ def get_request_context(scope: Mapping[str, object]) -> RequestContext:
     context = scope.get(CONTEXT_KEY)
     assert isinstance(context, RequestContext), "a request bypassed AuthenticationMiddleware"
     return context
+
+
+def get_backend(scope: Mapping[str, object]) -> Backend:
+    backend = scope.get(BACKEND_KEY)
+    assert isinstance(backend, Backend), "a request bypassed AuthenticationMiddleware"
+    return backend
 
 
 def get_client_address(scope: Mapping[str, object]) -> str:

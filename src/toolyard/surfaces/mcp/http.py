@@ -12,18 +12,15 @@ import anyio
 import msgspec
 from litestar import asgi
 from litestar.exceptions import HTTPException
-from litestar.handlers import ASGIRouteHandler
 from litestar.types import Receive, Scope, Send
 from msgspec.structs import replace
 
 from toolyard.core.conversation.events import RequestKey
 from toolyard.core.errors import Invalid
 from toolyard.core.json_types import Json
-from toolyard.core.store import SharedKeyValue
-from toolyard.engine.service import Service
 from toolyard.surfaces.http.errors import MAX_BODY_BYTES
 from toolyard.surfaces.http.idempotency import KEY_HEADER, REPLAYED_HEADERS, build_request_key
-from toolyard.surfaces.http.request_context import RequestContext, get_request_context
+from toolyard.surfaces.http.request_context import RequestContext, get_backend, get_request_context
 from toolyard.surfaces.http.sse import NO_HEADERS, STREAM_HEADERS
 from toolyard.surfaces.mcp.client import LEGACY_VERSIONS, Peer, negotiate_version, parse_modern_peer, read_version
 from toolyard.surfaces.mcp.headers import check_headers
@@ -50,7 +47,7 @@ from toolyard.surfaces.mcp.jsonrpc import (
 from toolyard.surfaces.mcp.methods import ActiveRequest, Dispatcher
 from toolyard.surfaces.mcp.notifications import LIST_NOTIFICATIONS, NotificationFeed
 from toolyard.surfaces.mcp.sessions import LegacySession, LegacySessions
-from toolyard.surfaces.surface import Surface
+from toolyard.surfaces.surface import Backend, Surface
 
 JSON_TYPE, EVENT_STREAM_TYPE = b"application/json", b"text/event-stream"
 _STATUS_BY_CODE = {
@@ -61,14 +58,10 @@ _STATUS_BY_CODE = {
 """The HTTP status for an error of a modern request; a legacy client gets 200 and reads the error from the body."""
 
 
-def routes(service: Service, records: SharedKeyValue) -> list[ASGIRouteHandler]:
-    endpoint = McpEndpoint(service, records)
-
-    @asgi("/mcp", copy_scope=False)
-    async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
-        await endpoint(McpHttpRequest(scope, receive, send))
-
-    return [mcp]
+@asgi("/mcp", copy_scope=False)
+async def mcp(scope: Scope, receive: Receive, send: Send) -> None:
+    endpoint = get_backend(scope).share(McpEndpoint)
+    await endpoint(McpHttpRequest(scope, receive, send))
 
 
 class McpHttpRequest:
@@ -142,9 +135,9 @@ class McpHttpRequest:
 class McpEndpoint:
     """Serves `/mcp`: POST for messages, and for legacy clients GET to listen and DELETE to end a session."""
 
-    def __init__(self, service: Service, records: SharedKeyValue) -> None:
-        self._dispatcher = Dispatcher(service)
-        self._sessions = LegacySessions(service.clock.now, records)
+    def __init__(self, backend: Backend) -> None:
+        self._dispatcher = Dispatcher(backend.service)
+        self._sessions = LegacySessions(backend.service.clock.now, backend.records)
 
     async def __call__(self, http_request: McpHttpRequest) -> None:
         try:
@@ -357,6 +350,6 @@ async def _run_until_disconnect(
 
 
 SURFACE = Surface(
-    routes=lambda backend: routes(backend.service, backend.records),
+    routes=(mcp,),
     response_headers=("mcp-session-id",),
 )

@@ -16,11 +16,13 @@ from toolyard.engine.service import Service
 from toolyard.surfaces.http.authorization import admit_request
 from toolyard.surfaces.http.errors import FieldNotFound, invalid_field
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.openai.errors import name_headers
 from toolyard.surfaces.shared.call_ids import encode_call_id, is_own_conversation, parse_call_id
 from toolyard.surfaces.shared.followed_run import follow_run
 from toolyard.surfaces.shared.whole_history.earlier_runs import let_go
 from toolyard.surfaces.shared.whole_history.request_keys import identify_request
 from toolyard.surfaces.shared.whole_history.run_starter import AdmittedRun, ParsedRequest, RunStarter, admit_started
+from toolyard.surfaces.surface import Backend
 
 
 class Continuation(Struct, frozen=True, kw_only=True):
@@ -48,6 +50,10 @@ class ContinuedRequest(Struct, frozen=True, kw_only=True):
     """Returns what is new in the request, without the results of the calls with these ids."""
     has_decisions: bool = False
     """Whether it has decided calls, which it can do only once."""
+
+
+def build_starter(backend: Backend) -> RunStarter:
+    return RunStarter(backend, name_headers)
 
 
 async def start_continued(

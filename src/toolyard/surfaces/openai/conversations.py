@@ -1,6 +1,6 @@
 """`/v1/conversations`: OpenAI's conversations and their items, which are ours and their messages."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
 from litestar import delete, get, post
@@ -24,7 +24,6 @@ from toolyard.surfaces.openai.responses.output import OutputItem
 from toolyard.surfaces.openai.responses.parse import InputReader, check_metadata
 from toolyard.surfaces.shared.call_ids import encode_call_id
 from toolyard.surfaces.shared.history import ItemBuilder
-from toolyard.surfaces.surface import Route
 
 PATH = "/v1/conversations"
 ONE = f"{PATH}/{{conversation_id:str}}"
@@ -135,67 +134,71 @@ class StoredConversations:
         return await self.load(request, conversation_id)
 
 
-def routes(service: Service) -> Sequence[Route]:
-    conversations = StoredConversations(service)
-    return [*_conversation_routes(conversations), *_item_routes(conversations)]
+@post(PATH, status_code=200, responses=OPENAI_ERRORS, tags=["openai"])
+async def create(request: HttpRequest, data: JSONBody[NewConversationBody]) -> OpenAIConversation:
+    """Create a conversation. `/v1/responses` goes on in it if it is named there."""
+    conversations = StoredConversations(request.backend.service)
+    return await conversations.create(request, data)
 
 
-def _conversation_routes(conversations: StoredConversations) -> Sequence[Route]:
-    @post(PATH, status_code=200, responses=OPENAI_ERRORS, tags=["openai"])
-    async def create(request: HttpRequest, data: JSONBody[NewConversationBody]) -> OpenAIConversation:
-        """Create a conversation. `/v1/responses` goes on in it if it is named there."""
-        return await conversations.create(request, data)
-
-    @get(ONE, responses=OPENAI_ERRORS, tags=["openai"])
-    async def retrieve(request: HttpRequest, conversation_id: PathId) -> OpenAIConversation:
-        """Return a conversation without its items."""
-        return await conversations.load(request, conversation_id)
-
-    @post(ONE, status_code=200, responses=OPENAI_ERRORS, tags=["openai"])
-    async def update(request: HttpRequest, conversation_id: PathId, data: JSONBody[MetadataBody]) -> OpenAIConversation:
-        """Replace the metadata of a conversation."""
-        return await conversations.update(request, conversation_id, data)
-
-    @delete(ONE, status_code=200, responses=OPENAI_ERRORS, tags=["openai"])
-    async def remove(request: HttpRequest, conversation_id: PathId) -> DeletedConversation:
-        """Delete a conversation with everything in it."""
-        await conversations.remove(request, conversation_id)
-        return DeletedConversation(id=conversation_id)
-
-    return [create, retrieve, update, remove]
+@get(ONE, responses=OPENAI_ERRORS, tags=["openai"])
+async def retrieve(request: HttpRequest, conversation_id: PathId) -> OpenAIConversation:
+    """Return a conversation without its items."""
+    conversations = StoredConversations(request.backend.service)
+    return await conversations.load(request, conversation_id)
 
 
-def _item_routes(conversations: StoredConversations) -> Sequence[Route]:
-    @post(ITEMS, status_code=200, responses=OPENAI_ERRORS, tags=["openai"])
-    async def add(request: HttpRequest, conversation_id: PathId, data: JSONBody[ItemsBody]) -> InputItemList:
-        """Add items without asking the model. Refused while a run is open."""
-        added = await conversations.add(request, conversation_id, data.items)
-        return build_page(added, order="asc", limit=len(added))
+@post(ONE, status_code=200, responses=OPENAI_ERRORS, tags=["openai"])
+async def update(request: HttpRequest, conversation_id: PathId, data: JSONBody[MetadataBody]) -> OpenAIConversation:
+    """Replace the metadata of a conversation."""
+    conversations = StoredConversations(request.backend.service)
+    return await conversations.update(request, conversation_id, data)
 
-    @get(ITEMS, responses=OPENAI_ERRORS, tags=["openai"])
-    async def read_page(
-        request: HttpRequest,
-        conversation_id: PathId,
-        order: FromQuery[Literal["asc", "desc"]] = "desc",
-        limit: Annotated[int, QueryParameter(ge=1, le=100)] = 20,
-        after: Annotated[str, QueryParameter(max_length=200)] = "",
-    ) -> InputItemList:
-        """Return a page of the items, the last one first unless `order` is `asc`."""
-        return build_page(
-            await conversations.load_items(request, conversation_id), order=order, limit=limit, after=after
-        )
 
-    @get(f"{ITEMS}/{{item_id:str}}", responses=OPENAI_ERRORS, tags=["openai"])
-    async def retrieve(request: HttpRequest, conversation_id: PathId, item_id: PathId) -> OutputItem:
-        """Return an item."""
-        return find_item(await conversations.load_items(request, conversation_id), item_id).body
+@delete(ONE, status_code=200, responses=OPENAI_ERRORS, tags=["openai"])
+async def remove(request: HttpRequest, conversation_id: PathId) -> DeletedConversation:
+    """Delete a conversation with everything in it."""
+    conversations = StoredConversations(request.backend.service)
+    await conversations.remove(request, conversation_id)
+    return DeletedConversation(id=conversation_id)
 
-    @delete(f"{ITEMS}/{{item_id:str}}", status_code=200, responses=OPENAI_ERRORS, tags=["openai"])
-    async def remove(request: HttpRequest, conversation_id: PathId, item_id: PathId) -> OpenAIConversation:
-        """Remove an item: a call with its result, a result with its call."""
-        return await conversations.remove_item(request, conversation_id, item_id)
 
-    return [add, read_page, retrieve, remove]
+@post(ITEMS, status_code=200, responses=OPENAI_ERRORS, tags=["openai"])
+async def add_items(request: HttpRequest, conversation_id: PathId, data: JSONBody[ItemsBody]) -> InputItemList:
+    """Add items without asking the model. Refused while a run is open."""
+    conversations = StoredConversations(request.backend.service)
+    added = await conversations.add(request, conversation_id, data.items)
+    return build_page(added, order="asc", limit=len(added))
+
+
+@get(ITEMS, responses=OPENAI_ERRORS, tags=["openai"])
+async def list_page(
+    request: HttpRequest,
+    conversation_id: PathId,
+    order: FromQuery[Literal["asc", "desc"]] = "desc",
+    limit: Annotated[int, QueryParameter(ge=1, le=100)] = 20,
+    after: Annotated[str, QueryParameter(max_length=200)] = "",
+) -> InputItemList:
+    """Return a page of the items, the last one first unless `order` is `asc`."""
+    conversations = StoredConversations(request.backend.service)
+    return build_page(await conversations.load_items(request, conversation_id), order=order, limit=limit, after=after)
+
+
+@get(f"{ITEMS}/{{item_id:str}}", responses=OPENAI_ERRORS, tags=["openai"])
+async def retrieve_item(request: HttpRequest, conversation_id: PathId, item_id: PathId) -> OutputItem:
+    """Return an item."""
+    conversations = StoredConversations(request.backend.service)
+    return find_item(await conversations.load_items(request, conversation_id), item_id).body
+
+
+@delete(f"{ITEMS}/{{item_id:str}}", status_code=200, responses=OPENAI_ERRORS, tags=["openai"])
+async def remove_item(request: HttpRequest, conversation_id: PathId, item_id: PathId) -> OpenAIConversation:
+    """Remove an item: a call with its result, a result with its call."""
+    conversations = StoredConversations(request.backend.service)
+    return await conversations.remove_item(request, conversation_id, item_id)
+
+
+ROUTES = (create, retrieve, update, remove, add_items, list_page, retrieve_item, remove_item)
 
 
 def list_items(conversation: str, history: Iterable[Item]) -> list[StoredItem]:

@@ -3,7 +3,6 @@
 from typing import Literal
 
 from litestar import get
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 from msgspec import Struct
 
@@ -30,22 +29,23 @@ class OpenAIModelList(Struct, kw_only=True):
     object: Literal["list"] = "list"
 
 
-def routes(service: Service) -> list[HTTPRouteHandler]:
-    @get("/v1/models", responses=OPENAI_ERRORS, tags=["openai"])
-    async def list_models(request: HttpRequest) -> OpenAIModelList:
-        """List the models that can be used now, after `default`, the configured one."""
-        return OpenAIModelList(data=_list_models(_list_cards(request, service)))
+@get("/v1/models", responses=OPENAI_ERRORS, tags=["openai"])
+async def list_models(request: HttpRequest) -> OpenAIModelList:
+    """List the models that can be used now, after `default`, the configured one."""
+    return OpenAIModelList(data=_list_models(_list_cards(request, request.backend.service)))
 
-    @get("/v1/models/{name:path}", responses=OPENAI_ERRORS, tags=["openai"])
-    async def get_model(request: HttpRequest, name: FromPath[str]) -> OpenAIModel:
-        """Return one model."""
-        wanted_id = name.removeprefix("/")
-        for model in _list_models(_list_cards(request, service)):
-            if model.id == wanted_id:
-                return model
-        raise Invalid(f"there is no model {wanted_id[:80]!r}; GET /v1/models lists them", {"field": "model"})
 
-    return [list_models, get_model]
+@get("/v1/models/{name:path}", responses=OPENAI_ERRORS, tags=["openai"])
+async def get_model(request: HttpRequest, name: FromPath[str]) -> OpenAIModel:
+    """Return one model."""
+    wanted_id = name.removeprefix("/")
+    for model in _list_models(_list_cards(request, request.backend.service)):
+        if model.id == wanted_id:
+            return model
+    raise Invalid(f"there is no model {wanted_id[:80]!r}; GET /v1/models lists them", {"field": "model"})
+
+
+ROUTES = (list_models, get_model)
 
 
 def _list_cards(request: HttpRequest, service: Service) -> list[ModelCard]:

@@ -3,7 +3,6 @@
 from typing import Annotated
 
 from litestar import get
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 from msgspec import Struct
 
@@ -11,7 +10,6 @@ from toolyard.core.caller import Caller
 from toolyard.core.errors import NotFound
 from toolyard.engine.access.authentication import Authenticator
 from toolyard.engine.access.explanation import AccessExplanation
-from toolyard.engine.service import Service
 from toolyard.surfaces.http.authorization import require_admin
 from toolyard.surfaces.http.openapi import ERRORS
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
@@ -24,17 +22,18 @@ class AccessAnswer(Struct, kw_only=True):
     success: bool = True
 
 
-def routes(service: Service, access: Authenticator) -> list[HTTPRouteHandler]:
-    @get("/access", responses=ERRORS, tags=["tools"])
-    async def explain_access(request: HttpRequest, tool: Name, key: Name = "") -> AccessAnswer:
-        """Explain whether the caller, or the owner of a key that an administrator names, may use a tool."""
-        caller = get_request_context(request.scope).caller
-        if key:
-            admin = require_admin(request, "the access of a key is explained to administrators")
-            caller = find_visible_caller(access, key, admin)
-        return AccessAnswer(access=service.tools.explain_access(caller, tool))
+@get("/access", responses=ERRORS, tags=["tools"])
+async def explain_access(request: HttpRequest, tool: Name, key: Name = "") -> AccessAnswer:
+    """Explain whether the caller, or the owner of a key that an administrator names, may use a tool."""
+    service, access = request.backend.service, request.backend.access
+    caller = get_request_context(request.scope).caller
+    if key:
+        admin = require_admin(request, "the access of a key is explained to administrators")
+        caller = find_visible_caller(access, key, admin)
+    return AccessAnswer(access=service.tools.explain_access(caller, tool))
 
-    return [explain_access]
+
+ROUTES = (explain_access,)
 
 
 def find_visible_caller(access: Authenticator, key: str, admin: Caller) -> Caller:

@@ -3,12 +3,10 @@
 from typing import Annotated, Literal
 
 from litestar import get
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 from msgspec import Struct
 
 from toolyard.core.store.audit_chain import AuditAction, AuditEntry, AuditOutcome, AuditQuery
-from toolyard.engine.service import Service
 from toolyard.surfaces.http.authorization import require_admin, require_server_admin
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.http.openapi import ERRORS
@@ -38,54 +36,53 @@ class AuditVerification(Struct, kw_only=True):
     success: bool = True
 
 
-def routes(service: Service) -> list[HTTPRouteHandler]:
-    @get("/audit", responses=ERRORS, tags=["audit"])
-    async def list_audit(
-        request: HttpRequest,
-        action: Annotated[AuditAction | Literal[""], QueryParameter()] = "",
-        actor: Annotated[str, QueryParameter(max_length=500, description="The user who acted")] = "",
-        outcome: Annotated[AuditOutcome | Literal[""], QueryParameter()] = "",
-        tenant: ShortText = "",
-        since: Annotated[float, QueryParameter(ge=0, description="Seconds since 1970")] = 0.0,
-        order: Annotated[
-            Literal["newest", "oldest"], QueryParameter(description="Which entries come first")
-        ] = "newest",
-        limit: Annotated[int, QueryParameter(ge=1, le=1000)] = 100,
-        after: Annotated[str, QueryParameter(max_length=100, description="The `next` of the page before")] = "",
-    ) -> AuditPage:
-        """List the audit log: changes, decisions, shares, exports and deletions.
+@get("/audit", responses=ERRORS, tags=["audit"])
+async def list_audit(
+    request: HttpRequest,
+    action: Annotated[AuditAction | Literal[""], QueryParameter()] = "",
+    actor: Annotated[str, QueryParameter(max_length=500, description="The user who acted")] = "",
+    outcome: Annotated[AuditOutcome | Literal[""], QueryParameter()] = "",
+    tenant: ShortText = "",
+    since: Annotated[float, QueryParameter(ge=0, description="Seconds since 1970")] = 0.0,
+    order: Annotated[Literal["newest", "oldest"], QueryParameter(description="Which entries come first")] = "newest",
+    limit: Annotated[int, QueryParameter(ge=1, le=1000)] = 100,
+    after: Annotated[str, QueryParameter(max_length=100, description="The `next` of the page before")] = "",
+) -> AuditPage:
+    """List the audit log: changes, decisions, shares, exports and deletions.
 
-        An administrator of a tenant sees its entries.
+    An administrator of a tenant sees its entries.
 
-        The `hash` of an entry is the SHA-256 of its other fields, as JSON that is sorted by name and has no spaces.
-        """
-        admin = require_admin(request, "the audit log is for administrators")
-        query = AuditQuery(
-            tenant=admin.tenant or tenant or None,
-            actor=actor,
-            action=action,
-            outcome=outcome,
-            since=since,
-            cursor=parse_cursor(after),
-            oldest_first=order == "oldest",
-            limit=limit,
-        )
-        entries = list(await service.read_audit(query))
-        is_last = len(entries) < limit
-        return AuditPage(entries=entries, count=len(entries), next=None if is_last else str(entries[-1].number))
+    The `hash` of an entry is the SHA-256 of its other fields, as JSON that is sorted by name and has no spaces.
+    """
+    admin = require_admin(request, "the audit log is for administrators")
+    query = AuditQuery(
+        tenant=admin.tenant or tenant or None,
+        actor=actor,
+        action=action,
+        outcome=outcome,
+        since=since,
+        cursor=parse_cursor(after),
+        oldest_first=order == "oldest",
+        limit=limit,
+    )
+    entries = list(await request.backend.service.read_audit(query))
+    is_last = len(entries) < limit
+    return AuditPage(entries=entries, count=len(entries), next=None if is_last else str(entries[-1].number))
 
-    @get("/audit/verification", responses=ERRORS, tags=["audit"])
-    async def verify_audit(request: HttpRequest) -> AuditVerification:
-        """Check that no entry was changed or removed since it was written, except those that were trimmed.
 
-        Entries that were removed at the end leave no gap: compare `last` with the hash in the server's log. For an
-        administrator without a tenant, as the chain holds the entries of all tenants.
-        """
-        require_server_admin(request, "the audit log is verified by administrators without a tenant")
-        chain = await service.auditor.verify()
-        return AuditVerification(intact=not chain.problem, problem=chain.problem, count=chain.count, last=chain.last)
+@get("/audit/verification", responses=ERRORS, tags=["audit"])
+async def verify_audit(request: HttpRequest) -> AuditVerification:
+    """Check that no entry was changed or removed since it was written, except those that were trimmed.
 
-    return [list_audit, verify_audit]
+    Entries that were removed at the end leave no gap: compare `last` with the hash in the server's log. For an
+    administrator without a tenant, as the chain holds the entries of all tenants.
+    """
+    require_server_admin(request, "the audit log is verified by administrators without a tenant")
+    chain = await request.backend.service.auditor.verify()
+    return AuditVerification(intact=not chain.problem, problem=chain.problem, count=chain.count, last=chain.last)
+
+
+ROUTES = (list_audit, verify_audit)
 
 
 def parse_cursor(text: str) -> int:

@@ -4,7 +4,6 @@ import re
 
 import msgspec
 from litestar import delete, get, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, JSONBody
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -84,39 +83,45 @@ class KeyRevoked(Struct, kw_only=True):
     success: bool = True
 
 
-def routes(access: Authenticator) -> list[HTTPRouteHandler]:
-    @get("/keys", responses=ERRORS, tags=["keys"])
-    async def list_keys(request: HttpRequest) -> KeyList:
-        """List the keys that this administrator manages."""
-        keys = sorted(_list_visible_keys(_require_key_admin(request), access), key=lambda key: key.name)
-        uses = await access.read_uses()
-        return KeyList(keys=[build_key_view(key, uses.get(key.name, 0.0)) for key in keys], count=len(keys))
+@get("/keys", responses=ERRORS, tags=["keys"])
+async def list_keys(request: HttpRequest) -> KeyList:
+    """List the keys that this administrator manages."""
+    access = request.backend.access
+    keys = sorted(_list_visible_keys(_require_key_admin(request), access), key=lambda key: key.name)
+    uses = await access.read_uses()
+    return KeyList(keys=[build_key_view(key, uses.get(key.name, 0.0)) for key in keys], count=len(keys))
 
-    @post("/keys", responses=ERRORS, audited_as="key.add", tags=["keys"])
-    async def add_key(request: HttpRequest, data: JSONBody[NewKey]) -> NewKeyAnswer:
-        """Create a key and return its secret, once. As soon as a key exists, every request needs one."""
-        key, secret = await access.add(parse_key(data, _require_key_admin(request)))
-        return NewKeyAnswer(key=build_key_view(key), secret=secret)
 
-    @post("/keys/{name:str}/rotate", status_code=200, responses=ERRORS, audited_as="key.rotate", tags=["keys"])
-    async def rotate_key(
-        request: HttpRequest, name: FromPath[str], data: JSONBody[RotateBody | None] = None
-    ) -> NewKeyAnswer:
-        """Give a key a new secret and return it, once. The old one is accepted for the time of the overlap."""
-        admin = _require_key_admin(request)
-        # Whoever rotates a key can use it, and so must be able to make it.
-        _require_grantable(_require_visible_key(name, admin, access), admin)
-        key, secret = await access.rotate(name, data.overlap_s if data else 0.0)
-        return NewKeyAnswer(key=build_key_view(key), secret=secret)
+@post("/keys", responses=ERRORS, audited_as="key.add", tags=["keys"])
+async def add_key(request: HttpRequest, data: JSONBody[NewKey]) -> NewKeyAnswer:
+    """Create a key and return its secret, once. As soon as a key exists, every request needs one."""
+    key, secret = await request.backend.access.add(parse_key(data, _require_key_admin(request)))
+    return NewKeyAnswer(key=build_key_view(key), secret=secret)
 
-    @delete("/keys/{name:str}", status_code=200, responses=ERRORS, audited_as="key.revoke", tags=["keys"])
-    async def revoke_key(request: HttpRequest, name: FromPath[str]) -> KeyRevoked:
-        """Revoke a key. Requests with it are refused from now on."""
-        _require_visible_key(name, _require_key_admin(request), access)
-        await access.revoke(name, keep_last=True)
-        return KeyRevoked(name=name, message=f"the key {name!r} is revoked")
 
-    return [list_keys, add_key, rotate_key, revoke_key]
+@post("/keys/{name:str}/rotate", status_code=200, responses=ERRORS, audited_as="key.rotate", tags=["keys"])
+async def rotate_key(
+    request: HttpRequest, name: FromPath[str], data: JSONBody[RotateBody | None] = None
+) -> NewKeyAnswer:
+    """Give a key a new secret and return it, once. The old one is accepted for the time of the overlap."""
+    access = request.backend.access
+    admin = _require_key_admin(request)
+    # Whoever rotates a key can use it, and so must be able to make it.
+    _require_grantable(_require_visible_key(name, admin, access), admin)
+    key, secret = await access.rotate(name, data.overlap_s if data else 0.0)
+    return NewKeyAnswer(key=build_key_view(key), secret=secret)
+
+
+@delete("/keys/{name:str}", status_code=200, responses=ERRORS, audited_as="key.revoke", tags=["keys"])
+async def revoke_key(request: HttpRequest, name: FromPath[str]) -> KeyRevoked:
+    """Revoke a key. Requests with it are refused from now on."""
+    access = request.backend.access
+    _require_visible_key(name, _require_key_admin(request), access)
+    await access.revoke(name, keep_last=True)
+    return KeyRevoked(name=name, message=f"the key {name!r} is revoked")
+
+
+ROUTES = (list_keys, add_key, rotate_key, revoke_key)
 
 
 def parse_key(data: NewKey, admin: Caller) -> Key:

@@ -11,25 +11,13 @@ from toolyard.surfaces.operators import (
     servers,
     traces,
 )
-from toolyard.surfaces.surface import Backend, Route, Surface
+from toolyard.surfaces.surface import Surface
 
-
-def routes(backend: Backend) -> list[Route]:
-    return [
-        *monitoring.routes(backend.service),
-        *traces.routes(backend.service),
-        *runs.routes(backend.service),
-        *keys.routes(backend.access),
-        *access.routes(backend.service, backend.access),
-        *audit.routes(backend.service),
-        *servers.routes(backend.service, backend.servers, backend.add_servers, trust_added=backend.trust_added_servers),
-        *server_changes.routes(backend.servers, backend.add_servers),
-        *server_sign_ins.routes(backend.servers),
-    ]
+_MODULES = (monitoring, traces, runs, keys, access, audit, servers, server_changes, server_sign_ins)
 
 
 SURFACE = Surface(
-    routes=routes,
+    routes=tuple(route for module in _MODULES for route in module.ROUTES),
     public_paths=frozenset({"/readyz"}),
     session_paths=frozenset(
         {

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from litestar import get
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import QueryParameter
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,6 +29,7 @@ from toolyard.observability.overview import STEPS, Overview, build_overview
 from toolyard.surfaces.http.list_position import encode_position, parse_position
 from toolyard.surfaces.http.openapi import ERRORS
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.surface import Backend
 
 PAGE_SIZE = 50
 MIN_HOURS = 0.01
@@ -132,66 +132,69 @@ class LiveAnswer(Struct, kw_only=True):
     success: bool = True
 
 
-def routes(service: Service) -> list[HTTPRouteHandler]:
-    digests = Digests(service.conversations.read_entries)
+def build_digests(backend: Backend) -> Digests:
+    return Digests(backend.service.conversations.read_entries)
 
-    @get("/traces", responses=ERRORS, tags=["traces"])
-    async def list_runs(
-        request: HttpRequest,
-        conversation: Text = "",
-        user: Text = "",
-        tool: Text = "",
-        outcome: Annotated[Outcome | Literal[""], QueryParameter()] = "",
-        ending: Annotated[Ending | Literal[""], QueryParameter()] = "",
-        limit: Annotated[int, QueryParameter(ge=1, le=200)] = 50,
-        after: Annotated[str, QueryParameter(max_length=1000, description="The `next` of the page before")] = "",
-        whose: Whose = "mine",
-    ) -> RunList:
-        """List runs, optionally by conversation, user, tool, outcome of a call, or ending."""
-        caller, query = (
-            get_request_context(request.scope).caller,
-            RunQuery(user=user, tool=tool, outcome=outcome, ending=ending),
-        )
-        if conversation:
-            card = await service.conversations.require(conversation, caller, "see")
-            runs = [run for run in await digests.list_runs(card) if query.matches(run)][:MAX_SCANNED]
-            return RunList(runs=runs, count=len(runs), next=None)
-        return await find_runs(
-            service, digests, caller, query, limit, parse_position(after), everyone=whose == "tenant"
-        )
 
-    @get("/overview", responses=ERRORS, tags=["traces"])
-    async def show_overview(
-        request: HttpRequest,
-        hours: Annotated[float, QueryParameter(ge=MIN_HOURS, le=24 * 90)] = 24.0,
-        whose: Whose = "mine",
-    ) -> OverviewAnswer:
-        """Return runs, errors, tokens and latencies of the last hours, by tool and by model."""
-        caller, until = get_request_context(request.scope).caller, service.clock.now()
-        since = until - hours * 3600
-        steps = await service.read_figures(caller, since, until, points=STEPS, everyone=whose == "tenant")
-        return OverviewAnswer(overview=await asyncio.to_thread(build_overview, steps, since, until))
+@get("/traces", responses=ERRORS, tags=["traces"])
+async def list_runs(
+    request: HttpRequest,
+    conversation: Text = "",
+    user: Text = "",
+    tool: Text = "",
+    outcome: Annotated[Outcome | Literal[""], QueryParameter()] = "",
+    ending: Annotated[Ending | Literal[""], QueryParameter()] = "",
+    limit: Annotated[int, QueryParameter(ge=1, le=200)] = 50,
+    after: Annotated[str, QueryParameter(max_length=1000, description="The `next` of the page before")] = "",
+    whose: Whose = "mine",
+) -> RunList:
+    """List runs, optionally by conversation, user, tool, outcome of a call, or ending."""
+    service, digests = request.backend.service, request.backend.share(build_digests)
+    caller = get_request_context(request.scope).caller
+    query = RunQuery(user=user, tool=tool, outcome=outcome, ending=ending)
+    if conversation:
+        card = await service.conversations.require(conversation, caller, "see")
+        runs = [run for run in await digests.list_runs(card) if query.matches(run)][:MAX_SCANNED]
+        return RunList(runs=runs, count=len(runs), next=None)
+    return await find_runs(service, digests, caller, query, limit, parse_position(after), everyone=whose == "tenant")
 
-    @get("/live", responses=ERRORS, tags=["traces"])
-    async def show_live(
-        request: HttpRequest,
-        whose: LiveWhose = "mine",
-        details: Annotated[bool, QueryParameter(description="Whether to add arguments and questions of calls")] = False,
-    ) -> LiveAnswer:
-        """List the runs that are running or waiting now."""
-        caller = get_request_context(request.scope).caller
-        if whose == "deciding":
-            cards = await service.conversations.list_waiting(caller)
-        else:
-            cards = await service.conversations.list_open(caller, everyone=whose == "tenant")
-        states = [(card, await service.conversations.view(card.id)) for card in cards]
-        runs = [run for card, state in states if (run := build_open_run(card, state, caller, details=details))]
-        if whose == "deciding":
-            runs = [run for run in map(_keep_decidable, runs) if run.calls]
-        runs.sort(key=lambda run: run.started_at)
-        return LiveAnswer(runs=runs, count=len(runs))
 
-    return [list_runs, show_overview, show_live]
+@get("/overview", responses=ERRORS, tags=["traces"])
+async def show_overview(
+    request: HttpRequest,
+    hours: Annotated[float, QueryParameter(ge=MIN_HOURS, le=24 * 90)] = 24.0,
+    whose: Whose = "mine",
+) -> OverviewAnswer:
+    """Return runs, errors, tokens and latencies of the last hours, by tool and by model."""
+    service = request.backend.service
+    caller, until = get_request_context(request.scope).caller, service.clock.now()
+    since = until - hours * 3600
+    steps = await service.read_figures(caller, since, until, points=STEPS, everyone=whose == "tenant")
+    return OverviewAnswer(overview=await asyncio.to_thread(build_overview, steps, since, until))
+
+
+@get("/live", responses=ERRORS, tags=["traces"])
+async def show_live(
+    request: HttpRequest,
+    whose: LiveWhose = "mine",
+    details: Annotated[bool, QueryParameter(description="Whether to add arguments and questions of calls")] = False,
+) -> LiveAnswer:
+    """List the runs that are running or waiting now."""
+    service = request.backend.service
+    caller = get_request_context(request.scope).caller
+    if whose == "deciding":
+        cards = await service.conversations.list_waiting(caller)
+    else:
+        cards = await service.conversations.list_open(caller, everyone=whose == "tenant")
+    states = [(card, await service.conversations.view(card.id)) for card in cards]
+    runs = [run for card, state in states if (run := build_open_run(card, state, caller, details=details))]
+    if whose == "deciding":
+        runs = [run for run in map(_keep_decidable, runs) if run.calls]
+    runs.sort(key=lambda run: run.started_at)
+    return LiveAnswer(runs=runs, count=len(runs))
+
+
+ROUTES = (list_runs, show_overview, show_live)
 
 
 async def find_runs(

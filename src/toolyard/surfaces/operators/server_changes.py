@@ -3,20 +3,17 @@
 Answers mask secret values. A client may send a masked value back unchanged: the real one is then kept.
 """
 
-from collections.abc import Callable
 from typing import cast
 from urllib.parse import urlsplit
 
 import msgspec
 from litestar import put
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.masking import MASK
-from toolyard.core.ports import Servers
-from toolyard.core.tools.mcp_servers import AddServers, ServerCard, ServerSpec
+from toolyard.core.tools.mcp_servers import ServerCard, ServerSpec
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.http.openapi import ERRORS
 from toolyard.surfaces.http.request_context import HttpRequest
@@ -41,27 +38,28 @@ COMMAND_FIELDS = ("command", "args", "env", "cwd")
 URL_FIELDS = ("url", "headers", "oauth")
 
 
-def routes(servers: Servers, add_servers: Callable[[], AddServers]) -> list[HTTPRouteHandler]:
-    @put("/servers/{server_id:str}", responses=ERRORS, audited_as="server.change", tags=["servers"])
-    async def change_server(request: HttpRequest, server_id: PathId, data: JSONBody[Fields]) -> ServerAnswer:
-        """Change a server's stored configuration; fields that are left out stay. A running server is restarted.
+@put("/servers/{server_id:str}", responses=ERRORS, audited_as="server.change", tags=["servers"])
+async def change_server(request: HttpRequest, server_id: PathId, data: JSONBody[Fields]) -> ServerAnswer:
+    """Change a server's stored configuration; fields that are left out stay. A running server is restarted.
 
-        The new values, such as `{"trust": true}`, may stand in the body itself, in `config` or in `server`. A masked
-        value that is sent back stays unchanged.
-        """
-        admin = require_servers_admin(request)
-        before = find_server_card(servers, server_id, admin)
-        spec = parse_change(data, before, admin)
-        # Its name or its rules may be changed: they run nothing else than what was added.
-        if any(getattr(spec, name) != getattr(before.spec, name) for name in (*COMMAND_FIELDS, "url")):
-            require_addable(spec, add_servers())
-        card = await servers.change(server_id, spec)
-        return ServerAnswer(
-            server=build_server_view(card, admin),
-            message=f"Server {card.name!r} changed: {describe_status(card, admin)}{describe_trust(card)}",
-        )
+    The new values, such as `{"trust": true}`, may stand in the body itself, in `config` or in `server`. A masked
+    value that is sent back stays unchanged.
+    """
+    servers, add_servers = request.backend.servers, request.backend.add_servers
+    admin = require_servers_admin(request)
+    before = find_server_card(servers, server_id, admin)
+    spec = parse_change(data, before, admin)
+    # Its name or its rules may be changed: they run nothing else than what was added.
+    if any(getattr(spec, name) != getattr(before.spec, name) for name in (*COMMAND_FIELDS, "url")):
+        require_addable(spec, add_servers())
+    card = await servers.change(server_id, spec)
+    return ServerAnswer(
+        server=build_server_view(card, admin),
+        message=f"Server {card.name!r} changed: {describe_status(card, admin)}{describe_trust(card)}",
+    )
 
-    return [change_server]
+
+ROUTES = (change_server,)
 
 
 def parse_change(data: Fields, card: ServerCard, admin: Caller) -> ServerSpec:

@@ -8,7 +8,6 @@ does both.
 from typing import Annotated
 
 from litestar import delete, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, JSONBody
 from msgspec import Meta, Struct, convert
 
@@ -55,42 +54,47 @@ class SignInCallback(Struct, forbid_unknown_fields=True, kw_only=True):
     error_description: ShortText = ""
 
 
-def routes(servers: Servers) -> list[HTTPRouteHandler]:
-    @post("/servers/{server_id:str}/login", status_code=200, responses=ERRORS, tags=["servers"])
-    async def begin_sign_in(request: HttpRequest, server_id: PathId, data: JSONBody[NewSignIn]) -> SignInPage:
-        """Begin to sign in and return the page to open. If callers have their own sessions, this is for yours."""
-        caller = _require_sign_in_access(request, servers, server_id)
-        sign_in = await servers.sign_ins.begin(server_id, caller, data.redirect_uri)
-        message = "Open authorization_url, and send the parameters that redirect_uri receives"
-        return SignInPage(
-            authorization_url=sign_in.url,
-            state=sign_in.state,
-            expires_at=to_iso_time_or_none(sign_in.expires_at),
-            message=message,
-        )
+@post("/servers/{server_id:str}/login", status_code=200, responses=ERRORS, tags=["servers"])
+async def begin_sign_in(request: HttpRequest, server_id: PathId, data: JSONBody[NewSignIn]) -> SignInPage:
+    """Begin to sign in and return the page to open. If callers have their own sessions, this is for yours."""
+    servers = request.backend.servers
+    caller = _require_sign_in_access(request, servers, server_id)
+    sign_in = await servers.sign_ins.begin(server_id, caller, data.redirect_uri)
+    message = "Open authorization_url, and send the parameters that redirect_uri receives"
+    return SignInPage(
+        authorization_url=sign_in.url,
+        state=sign_in.state,
+        expires_at=to_iso_time_or_none(sign_in.expires_at),
+        message=message,
+    )
 
-    @post("/servers/{server_id:str}/login/answer", status_code=200, responses=ERRORS, tags=["servers"])
-    async def finish_sign_in(request: HttpRequest, server_id: PathId, data: JSONBody[SignInCallback]) -> ServerAnswer:
-        """Finish signing in with the parameters of the redirect, and connect to the server with the new token."""
-        caller = _require_sign_in_access(request, servers, server_id)
-        answer = convert(data, SignInAnswer, from_attributes=True)
-        card = await servers.sign_ins.finish(server_id, caller, answer)
-        return ServerAnswer(
-            server=build_server_view(card, caller),
-            message=f"Signed in to {server_id!r}: {describe_status(card, caller)}",
-        )
 
-    @delete("/servers/{server_id:str}/login", status_code=200, responses=ERRORS, tags=["servers"])
-    async def sign_out(request: HttpRequest, server_id: PathId) -> ServerAnswer:
-        """Sign out: delete the stored token."""
-        caller = _require_sign_in_access(request, servers, server_id)
-        card = await servers.sign_ins.forget(server_id, caller)
-        return ServerAnswer(
-            server=build_server_view(card, caller),
-            message=f"Signed out of {server_id!r}: {describe_status(card, caller)}",
-        )
+@post("/servers/{server_id:str}/login/answer", status_code=200, responses=ERRORS, tags=["servers"])
+async def finish_sign_in(request: HttpRequest, server_id: PathId, data: JSONBody[SignInCallback]) -> ServerAnswer:
+    """Finish signing in with the parameters of the redirect, and connect to the server with the new token."""
+    servers = request.backend.servers
+    caller = _require_sign_in_access(request, servers, server_id)
+    answer = convert(data, SignInAnswer, from_attributes=True)
+    card = await servers.sign_ins.finish(server_id, caller, answer)
+    return ServerAnswer(
+        server=build_server_view(card, caller),
+        message=f"Signed in to {server_id!r}: {describe_status(card, caller)}",
+    )
 
-    return [begin_sign_in, finish_sign_in, sign_out]
+
+@delete("/servers/{server_id:str}/login", status_code=200, responses=ERRORS, tags=["servers"])
+async def sign_out(request: HttpRequest, server_id: PathId) -> ServerAnswer:
+    """Sign out: delete the stored token."""
+    servers = request.backend.servers
+    caller = _require_sign_in_access(request, servers, server_id)
+    card = await servers.sign_ins.forget(server_id, caller)
+    return ServerAnswer(
+        server=build_server_view(card, caller),
+        message=f"Signed out of {server_id!r}: {describe_status(card, caller)}",
+    )
+
+
+ROUTES = (begin_sign_in, finish_sign_in, sign_out)
 
 
 def _require_sign_in_access(request: HttpRequest, servers: Servers, server_id: str) -> Caller:

@@ -3,11 +3,9 @@
 Callers see and call the servers of their tenant; administrators without a tenant see and change all of them.
 """
 
-from collections.abc import Callable
 from typing import Annotated, Literal
 
 from litestar import Response, delete, get, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, JSONBody
 from msgspec import UNSET, Meta, Struct, UnsetType, convert, to_builtins
 from msgspec.structs import replace
@@ -17,7 +15,6 @@ from toolyard.core.conversation.run_view import RunView
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.errors import Forbidden, Invalid, NotFound, Unavailable
 from toolyard.core.items import Call
-from toolyard.core.ports import Servers
 from toolyard.core.settings.checks import list_problems
 from toolyard.core.tools.mcp_servers import (
     MAX_ID_CHARS,
@@ -29,7 +26,6 @@ from toolyard.core.tools.mcp_servers import (
     build_server_id,
 )
 from toolyard.engine.run import Run
-from toolyard.engine.service import Service
 from toolyard.surfaces.http.authorization import require_server_admin
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.http.idempotency import REPLAYED_HEADERS, admit_once, read_request_key
@@ -139,154 +135,149 @@ class FreedNames(Struct, kw_only=True):
     success: bool = True
 
 
-def routes(
-    service: Service, servers: Servers, add_servers: Callable[[], AddServers], *, trust_added: bool
-) -> list[HTTPRouteHandler]:
-    """Return the routes. With `trust_added`, a new server is trusted unless the request says otherwise."""
-    return [
-        *_read_routes(servers),
-        *_registration_routes(servers, add_servers, trust_added=trust_added),
-        *_action_routes(servers),
-        *_call_routes(service, servers),
-    ]
+@get("/servers", responses=ERRORS, tags=["servers"])
+async def list_servers(request: HttpRequest) -> ServerList:
+    """List the servers with their states. Secret values of a configuration are masked."""
+    caller = get_request_context(request.scope).caller
+    views = [build_server_view(card, caller) for card in list_visible_servers(request.backend.servers, caller)]
+    return ServerList(servers=views, count=len(views))
 
 
-def _read_routes(servers: Servers) -> list[HTTPRouteHandler]:
-    @get("/servers", responses=ERRORS, tags=["servers"])
-    async def list_servers(request: HttpRequest) -> ServerList:
-        """List the servers with their states. Secret values of a configuration are masked."""
-        caller = get_request_context(request.scope).caller
-        views = [build_server_view(card, caller) for card in list_visible_servers(servers, caller)]
-        return ServerList(servers=views, count=len(views))
-
-    @get("/servers/{server_id:str}", responses=ERRORS, tags=["servers"])
-    async def get_server(request: HttpRequest, server_id: PathId) -> ServerAnswer:
-        """Return a server with its state."""
-        caller = get_request_context(request.scope).caller
-        card = find_server_card(servers, server_id, caller)
-        return ServerAnswer(server=build_server_view(card, caller), message=describe_status(card, caller))
-
-    @get("/servers/{server_id:str}/tools", responses=ERRORS, tags=["servers"])
-    async def list_tools(request: HttpRequest, server_id: PathId) -> ServerTools:
-        """List the tools of a server, also quarantined ones, with the difference to the accepted definition."""
-        caller = get_request_context(request.scope).caller
-        card = find_server_card(servers, server_id, caller)
-        if not caller.administers_server:
-            card = replace(card, tools=tuple(tool for tool in card.tools if not tool.callers))
-        return build_server_tools(card, f"{len(card.tools)} tools")
-
-    return [list_servers, get_server, list_tools]
+@get("/servers/{server_id:str}", responses=ERRORS, tags=["servers"])
+async def get_server(request: HttpRequest, server_id: PathId) -> ServerAnswer:
+    """Return a server with its state."""
+    caller = get_request_context(request.scope).caller
+    card = find_server_card(request.backend.servers, server_id, caller)
+    return ServerAnswer(server=build_server_view(card, caller), message=describe_status(card, caller))
 
 
-def _registration_routes(
-    servers: Servers, add_servers: Callable[[], AddServers], *, trust_added: bool
-) -> list[HTTPRouteHandler]:
-    @post("/servers", responses=ERRORS, audited_as="server.add", tags=["servers"])
-    async def add_server(request: HttpRequest, data: JSONBody[NewServer]) -> ServerAnswer:
-        """Add a server. Its configuration is stored, and it is started at once."""
-        admin = require_servers_admin(request)
-        server_id, spec = parse_new(data, trust_added=trust_added)
-        require_addable(spec, add_servers())
-        card = await servers.add(server_id, spec)
-        warning = f"; it {spec.version_warning}" if spec.version_warning else ""
-        return ServerAnswer(
-            server=build_server_view(card, admin),
-            message=f"Server {card.name!r} added: {describe_status(card, admin)}{warning}{describe_trust(card)}",
-        )
-
-    @delete("/servers/{server_id:str}", status_code=200, responses=ERRORS, audited_as="server.remove", tags=["servers"])
-    async def remove_server(request: HttpRequest, server_id: PathId) -> RemovedServer:
-        """Stop a server and remove it, together with the record of its accepted tools. Their names stay bound to it."""
-        admin = require_servers_admin(request)
-        card = await servers.act(server_id, "remove")
-        return RemovedServer(
-            server=build_server_view(card, admin),
-            message=f"Server {server_id!r} removed",
-            bound_names=sorted(servers.list_names(server_id)),
-        )
-
-    @delete("/servers/{server_id:str}/names", status_code=200, responses=ERRORS, tags=["servers"])
-    async def free_names(request: HttpRequest, server_id: PathId) -> FreedNames:
-        """Free the tool names of a server that was removed. Tools of other servers may get them from now on."""
-        require_servers_admin(request)
-        names = sorted(await servers.free_names(server_id))
-        return FreedNames(names=names, message=f"Names of the server {server_id!r} freed: {', '.join(names)}")
-
-    return [add_server, remove_server, free_names]
+@get("/servers/{server_id:str}/tools", responses=ERRORS, tags=["servers"])
+async def list_tools(request: HttpRequest, server_id: PathId) -> ServerTools:
+    """List the tools of a server, also quarantined ones, with the difference to the accepted definition."""
+    caller = get_request_context(request.scope).caller
+    card = find_server_card(request.backend.servers, server_id, caller)
+    if not caller.administers_server:
+        card = replace(card, tools=tuple(tool for tool in card.tools if not tool.callers))
+    return build_server_tools(card, f"{len(card.tools)} tools")
 
 
-def _action_routes(servers: Servers) -> list[HTTPRouteHandler]:
-    @post(
-        "/servers/{server_id:str}/start", status_code=200, responses=ERRORS, audited_as="server.start", tags=["servers"]
+@post("/servers", responses=ERRORS, audited_as="server.add", tags=["servers"])
+async def add_server(request: HttpRequest, data: JSONBody[NewServer]) -> ServerAnswer:
+    """Add a server. Its configuration is stored, and it is started at once."""
+    servers, add_servers, trust_added = (
+        request.backend.servers,
+        request.backend.add_servers,
+        request.backend.trust_added_servers,
     )
-    async def start_server(request: HttpRequest, server_id: PathId) -> ServerAnswer:
-        """Start a server that is stopped, or that has failed, without waiting for its next automatic restart."""
-        admin = require_servers_admin(request)
-        card = await servers.act(server_id, "start")
-        return ServerAnswer(server=build_server_view(card, admin), message=describe_status(card, admin))
-
-    @post(
-        "/servers/{server_id:str}/stop", status_code=200, responses=ERRORS, audited_as="server.stop", tags=["servers"]
+    admin = require_servers_admin(request)
+    server_id, spec = parse_new(data, trust_added=trust_added)
+    require_addable(spec, add_servers())
+    card = await servers.add(server_id, spec)
+    warning = f"; it {spec.version_warning}" if spec.version_warning else ""
+    return ServerAnswer(
+        server=build_server_view(card, admin),
+        message=f"Server {card.name!r} added: {describe_status(card, admin)}{warning}{describe_trust(card)}",
     )
-    async def stop_server(request: HttpRequest, server_id: PathId) -> ServerAnswer:
-        """Stop a server. Its tools are not offered until it is started again."""
-        admin = require_servers_admin(request)
-        card = await servers.act(server_id, "stop")
-        return ServerAnswer(server=build_server_view(card, admin), message=f"Server {server_id!r} stopped")
 
-    @post(
-        "/servers/{server_id:str}/accept", status_code=200, responses=ERRORS, audited_as="pin.accept", tags=["servers"]
+
+@delete("/servers/{server_id:str}", status_code=200, responses=ERRORS, audited_as="server.remove", tags=["servers"])
+async def remove_server(request: HttpRequest, server_id: PathId) -> RemovedServer:
+    """Stop a server and remove it, together with the record of its accepted tools. Their names stay bound to it."""
+    servers = request.backend.servers
+    admin = require_servers_admin(request)
+    card = await servers.act(server_id, "remove")
+    return RemovedServer(
+        server=build_server_view(card, admin),
+        message=f"Server {server_id!r} removed",
+        bound_names=sorted(servers.list_names(server_id)),
     )
-    async def accept_tools(
-        request: HttpRequest, server_id: PathId, data: JSONBody[ToolSelectionBody | None] = None
-    ) -> ServerTools:
-        """Accept new and changed tools of a server: all that wait for review, or those named."""
-        require_servers_admin(request)
-        selection = data or ToolSelectionBody()
-        card = await servers.act(server_id, "accept", selection.tools, selection.hashes)
-        return build_server_tools(card, "Accepted")
 
-    @post(
-        "/servers/{server_id:str}/reject", status_code=200, responses=ERRORS, audited_as="pin.reject", tags=["servers"]
+
+@delete("/servers/{server_id:str}/names", status_code=200, responses=ERRORS, tags=["servers"])
+async def free_names(request: HttpRequest, server_id: PathId) -> FreedNames:
+    """Free the tool names of a server that was removed. Tools of other servers may get them from now on."""
+    require_servers_admin(request)
+    names = sorted(await request.backend.servers.free_names(server_id))
+    return FreedNames(names=names, message=f"Names of the server {server_id!r} freed: {', '.join(names)}")
+
+
+@post("/servers/{server_id:str}/start", status_code=200, responses=ERRORS, audited_as="server.start", tags=["servers"])
+async def start_server(request: HttpRequest, server_id: PathId) -> ServerAnswer:
+    """Start a server that is stopped, or that has failed, without waiting for its next automatic restart."""
+    admin = require_servers_admin(request)
+    card = await request.backend.servers.act(server_id, "start")
+    return ServerAnswer(server=build_server_view(card, admin), message=describe_status(card, admin))
+
+
+@post("/servers/{server_id:str}/stop", status_code=200, responses=ERRORS, audited_as="server.stop", tags=["servers"])
+async def stop_server(request: HttpRequest, server_id: PathId) -> ServerAnswer:
+    """Stop a server. Its tools are not offered until it is started again."""
+    admin = require_servers_admin(request)
+    card = await request.backend.servers.act(server_id, "stop")
+    return ServerAnswer(server=build_server_view(card, admin), message=f"Server {server_id!r} stopped")
+
+
+@post("/servers/{server_id:str}/accept", status_code=200, responses=ERRORS, audited_as="pin.accept", tags=["servers"])
+async def accept_tools(
+    request: HttpRequest, server_id: PathId, data: JSONBody[ToolSelectionBody | None] = None
+) -> ServerTools:
+    """Accept new and changed tools of a server: all that wait for review, or those named."""
+    require_servers_admin(request)
+    selection = data or ToolSelectionBody()
+    card = await request.backend.servers.act(server_id, "accept", selection.tools, selection.hashes)
+    return build_server_tools(card, "Accepted")
+
+
+@post("/servers/{server_id:str}/reject", status_code=200, responses=ERRORS, audited_as="pin.reject", tags=["servers"])
+async def reject_tools(
+    request: HttpRequest, server_id: PathId, data: JSONBody[ToolSelectionBody | None] = None
+) -> ServerTools:
+    """Reject tools in their present form: all that wait for review, or those named. The decision is stored."""
+    require_servers_admin(request)
+    selection = data or ToolSelectionBody()
+    card = await request.backend.servers.act(server_id, "reject", selection.tools, selection.hashes)
+    return build_server_tools(card, "Rejected")
+
+
+@post("/servers/{server_id:str}/tools/call", status_code=200, responses=ERRORS, tags=["servers"])
+async def call_tool(request: HttpRequest, server_id: PathId, data: JSONBody[ToolCallBody]) -> Response[ToolAnswer]:
+    """Call a tool directly. It is authorized, run and logged as any other call; the status is 202 if it waits."""
+    service, servers = request.backend.service, request.backend.servers
+    context = get_request_context(request.scope)
+    caller = context.caller
+    await service.tools.wait_for(caller, lambda: bool(find_server_card(servers, server_id, caller).tools))
+    card = find_server_card(servers, server_id, caller)
+    tool = _find_accepted_tool(card, data.tool_name, caller)
+    clock = service.clock
+    call = Call(id=clock.new_id("call"), at=clock.now(), tool=tool.offered_as, arguments=data.arguments)
+    start = service.runs.build_start(
+        context.caller,
+        (call,),
+        correlation_id=context.correlation_id,
+        settings=Settings(title=f"{tool.name} on {server_id}", unlisted=True),
+        request=await read_request_key(request),
     )
-    async def reject_tools(
-        request: HttpRequest, server_id: PathId, data: JSONBody[ToolSelectionBody | None] = None
-    ) -> ServerTools:
-        """Reject tools in their present form: all that wait for review, or those named. The decision is stored."""
-        require_servers_admin(request)
-        selection = data or ToolSelectionBody()
-        card = await servers.act(server_id, "reject", selection.tools, selection.hashes)
-        return build_server_tools(card, "Rejected")
-
-    return [start_server, stop_server, accept_tools, reject_tools]
+    run = Run(service, clock.new_id("conversation"), start)
+    async with admit_once(service, context.caller, start.request) as headers:
+        answer = _build_answer(await run.wait_for_rest(), card, tool)
+    if run.repeated:
+        headers = {**headers, **REPLAYED_HEADERS}
+    return Response(answer, status_code=202 if answer.status == "waiting" else 200, headers=headers)
 
 
-def _call_routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
-    @post("/servers/{server_id:str}/tools/call", status_code=200, responses=ERRORS, tags=["servers"])
-    async def call_tool(request: HttpRequest, server_id: PathId, data: JSONBody[ToolCallBody]) -> Response[ToolAnswer]:
-        """Call a tool directly. It is authorized, run and logged as any other call; the status is 202 if it waits."""
-        context = get_request_context(request.scope)
-        caller = context.caller
-        await service.tools.wait_for(caller, lambda: bool(find_server_card(servers, server_id, caller).tools))
-        card = find_server_card(servers, server_id, caller)
-        tool = _find_accepted_tool(card, data.tool_name, caller)
-        clock = service.clock
-        call = Call(id=clock.new_id("call"), at=clock.now(), tool=tool.offered_as, arguments=data.arguments)
-        start = service.runs.build_start(
-            context.caller,
-            (call,),
-            correlation_id=context.correlation_id,
-            settings=Settings(title=f"{tool.name} on {server_id}", unlisted=True),
-            request=await read_request_key(request),
-        )
-        run = Run(service, clock.new_id("conversation"), start)
-        async with admit_once(service, context.caller, start.request) as headers:
-            answer = _build_answer(await run.wait_for_rest(), card, tool)
-        if run.repeated:
-            headers = {**headers, **REPLAYED_HEADERS}
-        return Response(answer, status_code=202 if answer.status == "waiting" else 200, headers=headers)
-
-    return [call_tool]
+ROUTES = (
+    list_servers,
+    get_server,
+    list_tools,
+    add_server,
+    remove_server,
+    free_names,
+    start_server,
+    stop_server,
+    accept_tools,
+    reject_tools,
+    call_tool,
+)
 
 
 def _build_answer(view: RunView, card: ServerCard, tool: ServerTool) -> ToolAnswer:

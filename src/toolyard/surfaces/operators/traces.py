@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from litestar import get
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 from msgspec import Struct
 from msgspec.structs import replace
@@ -42,42 +41,47 @@ class RecordedTurnAnswer(Struct, frozen=True, kw_only=True):
     success: bool = True
 
 
-def routes(service: Service) -> list[HTTPRouteHandler]:
-    @get("/conversations/{conversation_id:str}/runs/{run_id:str}", responses=ERRORS, tags=["traces"])
-    async def show_run(request: HttpRequest, conversation_id: PathId, run_id: PathId) -> RunAnswer:
-        """Return one run: its turns, calls and waits with their times. Ends are missing while the run is open."""
-        await service.conversations.require(conversation_id, get_request_context(request.scope).caller, "see")
-        trace = build_trace(await service.conversations.read_entries(conversation_id), run_id)
-        if trace is None:
-            raise NotFound(f"there is no run {run_id[:80]!r} in this conversation")
-        return RunAnswer(run=trace)
+@get("/conversations/{conversation_id:str}/runs/{run_id:str}", responses=ERRORS, tags=["traces"])
+async def show_run(request: HttpRequest, conversation_id: PathId, run_id: PathId) -> RunAnswer:
+    """Return one run: its turns, calls and waits with their times. Ends are missing while the run is open."""
+    service = request.backend.service
+    await service.conversations.require(conversation_id, get_request_context(request.scope).caller, "see")
+    trace = build_trace(await service.conversations.read_entries(conversation_id), run_id)
+    if trace is None:
+        raise NotFound(f"there is no run {run_id[:80]!r} in this conversation")
+    return RunAnswer(run=trace)
 
-    @get("/traces/{correlation_id:path}", responses=ERRORS, tags=["traces"])
-    async def show_trace(request: HttpRequest, correlation_id: PathId) -> TraceAnswer:
-        """Return the runs of a correlation id that the caller may see: its own, or its tenant's for operators."""
-        trace_id = correlation_id.removeprefix("/")
-        runs = await find_visible_runs(service, trace_id, get_request_context(request.scope).caller)
-        if not runs:
-            raise NotFound(f"there is no trace {trace_id[:128]!r}")
-        traces = await build_traces(service, runs[-MAX_RUNS:])
-        return TraceAnswer(correlation_id=trace_id, runs=traces, earlier=max(0, len(runs) - MAX_RUNS))
 
-    @get("/conversations/{conversation_id:str}/runs/{run_id:str}/turns/{number:int}", responses=ERRORS, tags=["traces"])
-    async def show_turn(
-        request: HttpRequest, conversation_id: PathId, run_id: PathId, number: FromPath[int]
-    ) -> RecordedTurnAnswer:
-        """Return the model request and response of a turn, if `keep_requests` is on. For operators."""
-        caller = get_request_context(request.scope).caller
-        await service.conversations.require(conversation_id, caller, "see")
-        if not caller.roles & OPERATOR_ROLES:
-            raise Forbidden("requests to models are shown to the roles operator and admin only")
-        turn = await service.wire_log.read(conversation_id, run_id, number) if service.wire_log else None
-        if turn is None:
-            raise NotFound("this turn was not kept; set keep_requests = true to keep the next ones")
-        # The provider's URL and headers are part of the server's configuration, which a tenant's operators do not see.
-        return RecordedTurnAnswer(turn=replace(turn, url="", headers={}) if caller.tenant else turn)
+@get("/traces/{correlation_id:path}", responses=ERRORS, tags=["traces"])
+async def show_trace(request: HttpRequest, correlation_id: PathId) -> TraceAnswer:
+    """Return the runs of a correlation id that the caller may see: its own, or its tenant's for operators."""
+    service = request.backend.service
+    trace_id = correlation_id.removeprefix("/")
+    runs = await find_visible_runs(service, trace_id, get_request_context(request.scope).caller)
+    if not runs:
+        raise NotFound(f"there is no trace {trace_id[:128]!r}")
+    traces = await build_traces(service, runs[-MAX_RUNS:])
+    return TraceAnswer(correlation_id=trace_id, runs=traces, earlier=max(0, len(runs) - MAX_RUNS))
 
-    return [show_run, show_trace, show_turn]
+
+@get("/conversations/{conversation_id:str}/runs/{run_id:str}/turns/{number:int}", responses=ERRORS, tags=["traces"])
+async def show_turn(
+    request: HttpRequest, conversation_id: PathId, run_id: PathId, number: FromPath[int]
+) -> RecordedTurnAnswer:
+    """Return the model request and response of a turn, if `keep_requests` is on. For operators."""
+    service = request.backend.service
+    caller = get_request_context(request.scope).caller
+    await service.conversations.require(conversation_id, caller, "see")
+    if not caller.roles & OPERATOR_ROLES:
+        raise Forbidden("requests to models are shown to the roles operator and admin only")
+    turn = await service.wire_log.read(conversation_id, run_id, number) if service.wire_log else None
+    if turn is None:
+        raise NotFound("this turn was not kept; set keep_requests = true to keep the next ones")
+    # The provider's URL and headers are part of the server's configuration, which a tenant's operators do not see.
+    return RecordedTurnAnswer(turn=replace(turn, url="", headers={}) if caller.tenant else turn)
+
+
+ROUTES = (show_run, show_trace, show_turn)
 
 
 async def find_visible_runs(service: Service, correlation_id: str, caller: Caller) -> list[tuple[str, str]]:

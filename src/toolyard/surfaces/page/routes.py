@@ -61,7 +61,7 @@ MEDIA_TYPES = {
 _NAME = re.compile(r"[\w-]+(?:\.[\w-]+)+")
 
 
-def routes(folder: Path = PAGE_DIRECTORY) -> list[HTTPRouteHandler]:
+def build_routes(folder: Path) -> tuple[HTTPRouteHandler, ...]:
     @get("/", include_in_schema=False, media_type="text/html", sync_to_thread=False)
     def index() -> Response[bytes]:
         """Return the page, or instructions to build it in a source checkout."""
@@ -97,7 +97,7 @@ def routes(folder: Path = PAGE_DIRECTORY) -> list[HTTPRouteHandler]:
         headers = {**HEADERS, "cache-control": "public, max-age=31536000, immutable"}
         return _respond_with_file(request, path, kind, headers)
 
-    return [index, diagram, asset]
+    return index, diagram, asset
 
 
 def _respond_with_file(request: HttpRequest, path: Path, kind: str, headers: dict[str, str]) -> Response[bytes]:
@@ -133,5 +133,7 @@ NOT_BUILT = b"""<!doctype html>
 
 _PUBLIC_FILES = frozenset({"/", "/diagram", "/assets/*"})
 SURFACE = Surface(
-    routes=lambda backend: routes(), public_paths=_PUBLIC_FILES, quiet_paths=_PUBLIC_FILES | {"/favicon.ico"}
+    routes=build_routes(PAGE_DIRECTORY),
+    public_paths=_PUBLIC_FILES,
+    quiet_paths=_PUBLIC_FILES | {"/favicon.ico"},
 )

@@ -3,7 +3,6 @@
 from typing import Annotated, Literal
 
 from litestar import get, post
-from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from litestar.response import Stream
 from msgspec import Meta, Struct
@@ -84,52 +83,52 @@ class ToolsHealth(Struct, kw_only=True):
     """Problems that an operator should look at."""
 
 
-def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
-    @post("/ai/respond", status_code=200, media_type=EVENT_STREAM, responses=ERRORS, tags=["respond"])
-    async def respond(request: HttpRequest, data: JSONBody[RespondBody]) -> Stream:
-        """Start a run for a prompt and stream its events."""
-        context = get_request_context(request.scope)
-        if data.conversation_id:
-            await service.conversations.require(data.conversation_id, context.caller)
-        input, sources = await remove_sentences(service, await read_input(data, service), context.caller)
-        has_history = bool(data.history or data.conversation_history)
-        notes = to_notes(data.context)
-        settings = replace(
-            service.default_settings,
-            title=build_title(data.prompt),
-            context=notes,
-            ephemeral=has_history if data.keep is None else not data.keep,
-        )
-        start = service.runs.build_start(
-            context.caller,
-            input,
-            RunRequest(
-                tool_choice="none" if data.mode == "chat-only" else data.tool_choice,
-                model=data.model,
-                web_search=data.search_mode,
-                options=data.answer_options,
-                # A new conversation keeps the context in its settings; an existing one has it for this run only.
-                context=notes if data.conversation_id else {},
-                language=data.language,
-            ),
-            correlation_id=context.correlation_id,
-            settings=settings,
-            may_open=not data.conversation_id,
-            request=await read_request_key(request),
-        )
-        conversation = data.conversation_id or service.clock.new_id("conversation")
-        async with admit_once(service, context.caller, start.request) as headers:
-            for source in sources:
-                await service.conversations.copy_blobs(source, conversation, input)
-            return await start_and_stream(service, request, conversation, start, headers)
+@post("/ai/respond", status_code=200, media_type=EVENT_STREAM, responses=ERRORS, tags=["respond"])
+async def respond(request: HttpRequest, data: JSONBody[RespondBody]) -> Stream:
+    """Start a run for a prompt and stream its events."""
+    service = request.backend.service
+    context = get_request_context(request.scope)
+    if data.conversation_id:
+        await service.conversations.require(data.conversation_id, context.caller)
+    input, sources = await remove_sentences(service, await read_input(data, service), context.caller)
+    has_history = bool(data.history or data.conversation_history)
+    notes = to_notes(data.context)
+    settings = replace(
+        service.default_settings,
+        title=build_title(data.prompt),
+        context=notes,
+        ephemeral=has_history if data.keep is None else not data.keep,
+    )
+    start = service.runs.build_start(
+        context.caller,
+        input,
+        RunRequest(
+            tool_choice="none" if data.mode == "chat-only" else data.tool_choice,
+            model=data.model,
+            web_search=data.search_mode,
+            options=data.answer_options,
+            # A new conversation keeps the context in its settings; an existing one has it for this run only.
+            context=notes if data.conversation_id else {},
+            language=data.language,
+        ),
+        correlation_id=context.correlation_id,
+        settings=settings,
+        may_open=not data.conversation_id,
+        request=await read_request_key(request),
+    )
+    conversation = data.conversation_id or service.clock.new_id("conversation")
+    async with admit_once(service, context.caller, start.request) as headers:
+        for source in sources:
+            await service.conversations.copy_blobs(source, conversation, input)
+        return await start_and_stream(service, request, conversation, start, headers)
 
-    @get("/ai/tools/health", responses=ERRORS, tags=["respond"])
-    async def tools_health(request: HttpRequest) -> ToolsHealth:
-        """Check that every tool that is offered to the caller can be run, and the reverse, and that the store works."""
-        caller = get_request_context(request.scope).caller
-        return build_health(service, servers, caller, await service.find_store_problem())
 
-    return [respond, tools_health]
+@get("/ai/tools/health", responses=ERRORS, tags=["respond"])
+async def tools_health(request: HttpRequest) -> ToolsHealth:
+    """Check that every tool that is offered to the caller can be run, and the reverse, and that the store works."""
+    service, servers = request.backend.service, request.backend.servers
+    caller = get_request_context(request.scope).caller
+    return build_health(service, servers, caller, await service.find_store_problem())
 
 
 async def read_input(data: RespondBody, service: Service) -> list[Item]:
@@ -204,6 +203,4 @@ def build_server_health(card: ServerCard, caller: Caller) -> ServerHealth:
     )
 
 
-SURFACE = Surface(
-    routes=lambda backend: routes(backend.service, backend.servers), session_paths=frozenset({"/ai/tools/health"})
-)
+SURFACE = Surface(routes=(respond, tools_health), session_paths=frozenset({"/ai/tools/health"}))

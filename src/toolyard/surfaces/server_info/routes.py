@@ -74,7 +74,7 @@ DOCS_PAGE = """<!doctype html>
 """
 
 SURFACE = Surface(
-    routes=lambda backend: [healthz, openapi, docs],
+    routes=(healthz, openapi, docs),
     public_paths=frozenset({"/healthz", "/openapi.json", "/docs"}),
     quiet_paths=frozenset({"/healthz"}),
 )

@@ -48,6 +48,7 @@ from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.shared.chat_messages import build_title
 from toolyard.surfaces.shared.followed_run import follow_run
+from toolyard.surfaces.surface import Backend
 
 
 def find_edited_arguments(original: dict[str, object], received: dict[str, object]) -> dict[str, object] | None:
@@ -180,6 +181,10 @@ def find_answering_run(entries: Iterable[Entry], item_id: str) -> str:
             case _:
                 pass
     return run
+
+
+def build_threads(backend: Backend) -> "Threads":
+    return Threads(backend.service, backend.access)
 
 
 class Threads:

@@ -7,7 +7,6 @@ from litestar import Response
 from litestar.response import Stream
 
 from toolyard.core.items import Item
-from toolyard.engine.service import Service
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.http.event_stream import detach_on_disconnect
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
@@ -25,14 +24,13 @@ from toolyard.surfaces.openai.chat.parse import (
     read_options,
     read_tools,
 )
-from toolyard.surfaces.openai.continuation import ContinuedRequest, find_in_conversation, start_continued
+from toolyard.surfaces.openai.continuation import ContinuedRequest, build_starter, find_in_conversation, start_continued
 from toolyard.surfaces.openai.options import read_search_mode, read_tool_choice
 from toolyard.surfaces.shared.history import ItemBuilder, read_history
 from toolyard.surfaces.shared.run_notices import build_notices
 from toolyard.surfaces.shared.whole_history.run_starter import (
     AdmittedRun,
     ParsedRequest,
-    RunStarter,
     raise_failure,
     require_beginning,
     stream_delayed,
@@ -40,6 +38,7 @@ from toolyard.surfaces.shared.whole_history.run_starter import (
     wait_for_rest,
 )
 from toolyard.surfaces.shared.whole_history.sent_fields import DEFAULT, build_ignored_header, read_server_tools
+from toolyard.surfaces.surface import Backend
 
 A = TypeVar("A")
 
@@ -47,9 +46,9 @@ A = TypeVar("A")
 class Completions:
     """Answers requests for chat completions."""
 
-    def __init__(self, service: Service, starter: RunStarter) -> None:
-        self._service = service
-        self._starter = starter
+    def __init__(self, backend: Backend) -> None:
+        self._service = backend.service
+        self._starter = backend.share(build_starter)
 
     async def create(self, request: HttpRequest, data: CompletionBody) -> Response[Completion] | Stream:
         service, starter, context = self._service, self._starter, get_request_context(request.scope)

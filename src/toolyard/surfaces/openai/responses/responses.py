@@ -23,12 +23,11 @@ from toolyard.core.errors import NotFound, Refused
 from toolyard.core.items import Item, Problem, Result, TextPart, UserMessage
 from toolyard.core.settings.options import DEFAULT_OPTIONS
 from toolyard.engine.loop.history_summary import MAX_SUMMARY_CHARS, SUMMARY_PROMPT
-from toolyard.engine.service import Service
 from toolyard.surfaces.http.errors import ModelFailed, invalid_field
 from toolyard.surfaces.http.model_failures import MODEL_ERROR
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.http.sse import build_stream_response, stream_events
-from toolyard.surfaces.openai.continuation import ContinuedRequest, find_in_conversation, start_continued
+from toolyard.surfaces.openai.continuation import ContinuedRequest, build_starter, find_in_conversation, start_continued
 from toolyard.surfaces.openai.options import read_search_mode
 from toolyard.surfaces.openai.responses.approvals import (
     DecidedRun,
@@ -83,7 +82,6 @@ from toolyard.surfaces.shared.whole_history.run_starter import (
     INSTRUCTIONS,
     AdmittedRun,
     ParsedRequest,
-    RunStarter,
     admit_started,
     raise_failure,
     require_beginning,
@@ -92,6 +90,7 @@ from toolyard.surfaces.shared.whole_history.run_starter import (
     wait_for_rest,
 )
 from toolyard.surfaces.shared.whole_history.sent_fields import DEFAULT, build_ignored_header, read_server_tools
+from toolyard.surfaces.surface import Backend
 from toolyard.tool_index.find_tools_result import estimate_tool_bytes
 
 BYTES_PER_TOKEN = 4
@@ -110,9 +109,9 @@ class StoredRun(Struct, frozen=True, kw_only=True):
 class Responses:
     """Creates and finds responses, which are runs."""
 
-    def __init__(self, service: Service, starter: RunStarter) -> None:
-        self._service = service
-        self._starter = starter
+    def __init__(self, backend: Backend) -> None:
+        self._service = backend.service
+        self._starter = backend.share(build_starter)
 
     async def create(self, request: HttpRequest, data: ResponseBody) -> Response[ResponseObject] | Stream:
         context, base = get_request_context(request.scope), str(request.base_url)

@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import NoReturn, cast
 
 import msgspec
-from litestar import Request, WebSocket
+from litestar import WebSocket
 from litestar.datastructures import State
 from litestar.exceptions import WebSocketDisconnect
 from litestar.types import Scope
@@ -27,7 +27,7 @@ from toolyard.surfaces.http.correlation import log_request
 from toolyard.surfaces.http.errors import MAX_BODY_BYTES, answer_error, invalid_field
 from toolyard.surfaces.http.idempotency import KEY_HEADER
 from toolyard.surfaces.http.request_body import decode_body
-from toolyard.surfaces.http.request_context import CONTEXT_KEY, HEAD_KEY, RequestContext, get_request_head
+from toolyard.surfaces.http.request_context import CONTEXT_KEY, HEAD_KEY, HttpRequest, RequestContext, get_request_head
 from toolyard.surfaces.openai.responses.parse import ResponseBody, list_input
 from toolyard.surfaces.openai.responses.previous_response import build_missing_error
 from toolyard.surfaces.shared.whole_history.request_keys import RETRY_HEADER
@@ -42,7 +42,7 @@ Socket = WebSocket[object, object, State]
 Authenticate = Callable[[], Caller]
 
 
-class MessageRequest(Request[object, object, State]):
+class MessageRequest(HttpRequest):
     """The request that a message stands for, as if it had been sent by HTTP."""
 
     def __init__(self, socket: Socket, body: bytes) -> None:

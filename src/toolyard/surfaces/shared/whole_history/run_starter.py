@@ -50,6 +50,7 @@ from toolyard.surfaces.shared.whole_history.earlier_runs import (
 )
 from toolyard.surfaces.shared.whole_history.request_keys import RequestIdentity, find_earlier, identify_request
 from toolyard.surfaces.shared.whole_history.sent_fields import name_sent_fields, resolve_model
+from toolyard.surfaces.surface import Backend
 
 INSTRUCTIONS = "instructions"
 """The name under which the model reads the instructions of a request."""
@@ -114,13 +115,11 @@ class DelayedRun(Struct, frozen=True, kw_only=True):
 class RunStarter:
     """Starts runs for requests, each once however often it is sent."""
 
-    def __init__(
-        self, service: Service, name_headers: NameHeaders, *, approval_hold_s: float = 0.0, leave_s: float = 0.0
-    ) -> None:
-        self._service = service
+    def __init__(self, backend: Backend, name_headers: NameHeaders) -> None:
+        self._service = backend.service
         self.name_headers = name_headers
-        self._leave_s = leave_s
-        self.approval_hold_s = approval_hold_s
+        self._leave_s = backend.leave_s
+        self.approval_hold_s = backend.approval_hold_s
         self._locks = NamedLocks()
 
     async def start(self, http_request: HttpRequest, request: ParsedRequest) -> AdmittedRun:
