@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.notes import Note
-from toolyard.core.conversation.settings import Settings
+from toolyard.core.conversation.settings import Settings, SettingsChange
 from toolyard.core.items import Item, ModelText, Problem, Result, Seal, Usage
 from toolyard.core.settings.limits import Limits
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
@@ -112,6 +112,8 @@ class RunRequest(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True
     """How long the run goes on while nobody reads it; 0 means until its end."""
     client_fields: dict[str, object] = {}
     """What the client said that its answers repeat. The engine does not read it."""
+    preset: SettingsChange | None = None
+    """The settings of the preset that the request names as its model, in place of the conversation's for this run."""
     native: Seal | None = None
     """What the request says in the words of its provider's own API. Models of other providers do not get it."""
 

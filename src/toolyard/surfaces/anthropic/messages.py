@@ -67,7 +67,7 @@ async def create_message(
     service: Service, starter: RunStarter, request: HttpRequest, data: MessageBody
 ) -> Response[Message] | Stream:
     """Return the answer to a request, or the stream of it."""
-    context, provider = get_request_context(request.scope), find_provider(service, data.model)
+    context, provider = get_request_context(request.scope), await find_provider(service, request, data.model)
     whole = await _read_request(service, request, data, provider)
     model = service.models.default if data.model == DEFAULT else data.model
     notices = build_notices(service, request)
@@ -102,7 +102,7 @@ async def create_message(
 
 async def count_tokens(service: Service, request: HttpRequest, data: CountBody) -> TokenCount:
     """Estimate the tokens that the first turn of a message would send to the model. Nothing is started."""
-    provider = find_provider(service, data.model)
+    provider = await find_provider(service, request, data.model)
     check_fields(data)
     items = await _read_items(service, data, provider)
     system = join_system(read_system(data.system))
@@ -111,9 +111,10 @@ async def count_tokens(service: Service, request: HttpRequest, data: CountBody) 
     return TokenCount(input_tokens=tokens + sum(map(estimate_tool_bytes, tools)) // BYTES_PER_TOKEN)
 
 
-def find_provider(service: Service, model: str) -> str:
-    """Return the provider of a model if it speaks this API, too; else empty."""
-    return service.models.find_provider(resolve_model(model), WIRE)
+async def find_provider(service: Service, request: HttpRequest, model: str) -> str:
+    """Return the provider of a model if it speaks this API, too; else empty. Raise NotFound for an unknown preset."""
+    caller = get_request_context(request.scope).caller
+    return service.models.find_provider(await service.presets.find_model(caller, resolve_model(model)), WIRE)
 
 
 def _list_server_tools(service: Service, request: HttpRequest, data: CountBody, provider: str) -> list[Tool]:

@@ -14,11 +14,11 @@ from toolyard.surfaces.anthropic.messages import TokenCount, count_tokens, creat
 from toolyard.surfaces.anthropic.parse import CountBody, MessageBody
 from toolyard.surfaces.http.openapi import JsonOrStreamOperation
 from toolyard.surfaces.http.request_context import HttpRequest
+from toolyard.surfaces.shared.whole_history.model_list import VERSION_HEADER
 from toolyard.surfaces.shared.whole_history.run_starter import RunStarter
 from toolyard.surfaces.surface import Backend, Surface
 
 PATH = "/v1/messages"
-VERSION_HEADER = "anthropic-version"
 MESSAGE_RESPONSE = ResponseSpec(
     data_container=Message, description="The answer, or a stream of its events", generate_examples=False
 )
@@ -61,5 +61,7 @@ SURFACE = Surface(
     routes=(create, count, create_batch, list_batches),
     error_paths=frozenset({PATH, f"{PATH}/*"}),
     encode_error=encode_error,
+    error_header=VERSION_HEADER,
+    shared_paths=frozenset({"/v1/*"}),
     response_headers=("request-id", *RATE_HEADERS),
 )
