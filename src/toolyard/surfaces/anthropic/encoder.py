@@ -63,14 +63,26 @@ class MessageEncoder:
     """Encodes one run, until it ends or waits."""
 
     def __init__(
-        self, view: RunView, log_end: int, *, model: str, provider: str, describe_waiting: Callable[[RunView], str]
+        self,
+        view: RunView,
+        log_end: int,
+        *,
+        model: str,
+        provider: str,
+        describe_waiting: Callable[[RunView], str],
+        streams_mcp_input: bool = False,
     ) -> None:
-        """`provider` is that of the model, if its API is this one: what it has signed is handed out."""
+        """`provider` is that of the model, if its API is this one: what it has signed is handed out.
+
+        The input of an MCP tool's call comes with its beginning or, if `streams_mcp_input` is set, as Anthropic sends it:
+        in deltas, which clients that do not know such calls leave out.
+        """
         self._view = view
         self._log_end = log_end
         self._model = model
         self._provider = provider
         self._describe_waiting = describe_waiting
+        self._streamed_calls = ("tool_use", "server_tool_use", *(["mcp_tool_use"] if streams_mcp_input else []))
         self.over = view.at_rest
         self._count = 0
         """How many blocks have begun."""
@@ -282,7 +294,7 @@ class MessageEncoder:
         """Return a whole block: its beginning, its content as deltas where the API has them, and its end."""
         closing = self._close_all(only_whole=True)
         empty = {name: "" for name in _EMPTY_FIELDS.get(str(block["type"]), ())}
-        is_call = block["type"] in ("tool_use", "server_tool_use")
+        is_call = block["type"] in self._streamed_calls
         more: Block = {"input": {}} if is_call else {}
         shown = {name: value for name, value in block.items() if name != "citations"}
         pieces = [closing, self._start_block({**shown, **empty, **more})]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from litestar.openapi.datastructures import ResponseSpec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from toolyard.core.errors import ToolyardError
 from toolyard.core.json_types import is_list, is_object
@@ -45,6 +45,8 @@ RATE_HEADERS = tuple(_OWN_RATE_PREFIX + name for name in ("limit", "remaining", 
 class ErrorFields(Struct, frozen=True, kw_only=True):
     type: ErrorKind
     message: str
+    details: dict[str, object] | UnsetType = UNSET
+    """What clients read to go on by themselves: an `error_code`, and what it is about."""
 
 
 class AnthropicError(Struct, frozen=True, kw_only=True):
@@ -65,7 +67,9 @@ def encode_error(status: int, body: ErrorBody, headers: dict[str, str]) -> Error
     kind = _KINDS.get(status, "api_error" if status >= 500 else "invalid_request_error")
     text = _describe(body)
     message = text if len(text) <= MAX_MESSAGE_CHARS else f"{text[: MAX_MESSAGE_CHARS - 1]}…"
-    error = AnthropicError(error=ErrorFields(type=kind, message=message), request_id=body.correlation_id)
+    details = {name: value for name, value in body.details.items() if name in ("error_code", "unsupported")}
+    fields = ErrorFields(type=kind, message=message, details=details or UNSET)
+    error = AnthropicError(error=fields, request_id=body.correlation_id)
     return ErrorAnswer(status=status, body=error, headers=name_headers(body.correlation_id, headers))
 
 

@@ -55,6 +55,8 @@ from toolyard.tool_index.find_tools_result import estimate_tool_bytes
 BETA_HEADER = "anthropic-beta"
 SERVER_TOOLS_HEADER = "x-toolyard-server-tools"
 """Says which of the server's tools may run, for clients that cannot add fields: `all`, `none`, or names."""
+STREAMED_INPUT_AGENT = "pydantic-ai/"
+"""The client that takes the input of an MCP tool's call only as deltas. Most others read it where the call begins."""
 MAX_BETAS = 32
 BYTES_PER_TOKEN = 4
 
@@ -89,6 +91,7 @@ async def create_message(
             model=model,
             provider=provider,
             describe_waiting=notices.describe_waiting,
+            streams_mcp_input=request.headers.get("user-agent", "").startswith(STREAMED_INPUT_AGENT),
         )
         return stream_run(admitted, encoder, context.correlation_id, starter.approval_hold_s)
 

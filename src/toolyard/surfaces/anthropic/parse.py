@@ -9,6 +9,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from toolyard.core.errors import Invalid
 from toolyard.core.items import Seal
 from toolyard.core.json_types import is_list, is_object
 from toolyard.core.messages_blocks import (
@@ -28,6 +29,7 @@ from toolyard.surfaces.shared.client_tools import build_client_tool
 MAX_TOOLS = 512
 MAX_MESSAGES = 20_000
 MIN_THINKING_TOKENS = 1_024
+NO_THREADS = "thread_unsupported_request"
 _EFFORTS: Mapping[str, Thinking] = {"low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "xhigh"}
 _SERVICE_TIERS = {"auto": "auto", "standard_only": "default"}
 _CLIENT_TOOLS = ("bash_", "text_editor_", "computer_", "memory_")
@@ -36,6 +38,9 @@ _TOOL_FIELDS = ("defer_loading", "strict", "eager_input_streaming", "input_examp
 _REFUSED_FIELDS = {
     "mcp_servers": "would run tools outside of this server's rules: add the MCP server to this server",
     "container": "would run code outside of this server's rules",
+    "compaction": "is not done here: send the messages, and this server shortens a history that is too long",
+    "fallbacks": "are set in this server's configuration",
+    "fallback_credit_token": "is not known here",
     "inference_geo": "cannot be chosen here",
     "user_profile_id": "is not known here",
     "workspace_id": "is not known here",
@@ -81,6 +86,8 @@ class CountBody(Struct, forbid_unknown_fields=True, kw_only=True):
     cache_control: dict[str, object] | None = None
     context_management: dict[str, object] | None = None
     mcp_servers: object = None
+    compaction: object = None
+    thread: object = None
     speed: str | None = None
     diagnostics: object = None
     toolyard: ServerFields | None = None
@@ -98,6 +105,8 @@ class MessageBody(CountBody, forbid_unknown_fields=True, kw_only=True):
     metadata: SentMetadata | None = None
     service_tier: str | None = None
     container: object = None
+    fallbacks: object = None
+    fallback_credit_token: object = None
     inference_geo: object = None
     user_profile_id: object = None
     workspace_id: object = None
@@ -112,6 +121,10 @@ def check_fields(body: CountBody) -> None:
     for name, why in _REFUSED_FIELDS.items():
         if getattr(body, name, None):
             raise invalid_field(name, why)
+    if body.thread is not None:
+        # Anthropic's clients read this code, and go on with the whole history in each request.
+        details: dict[str, object] = {"error_code": NO_THREADS, "unsupported": ["thread"]}
+        raise Invalid("thread: this server keeps no threads: send all messages", {"field": "thread", **details})
     marks = count_marks(body.system, body.tools, [message.content for message in body.messages])
     if marks > MAX_MARKS:
         raise invalid_field("cache_control", f"may be set {MAX_MARKS} times at most, and is set {marks} times")
