@@ -196,7 +196,6 @@ class StrictMessagesBody(Struct, forbid_unknown_fields=True, kw_only=True):
     output_config: OutputConfig | None = None
     service_tier: Literal["auto", "standard_only"] | None = None
     metadata: MessagesMetadata | None = None
-    context_management: dict[str, object] | None = None
 
 
 def faults_of(body: bytes) -> list[str]:

@@ -86,7 +86,6 @@ class RequestFields(Struct, omit_defaults=True, forbid_unknown_fields=True):
     system: list[SystemBlock] = []
     thinking: dict[str, object] | None = None
     effort: str = ""
-    context_management: dict[str, object] | None = None
     betas: list[str] = []
 
 

@@ -47,10 +47,12 @@ both = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streame
 
 
 @asynccontextmanager
-async def serve_provider(provider: StrictMessages, **options: Json) -> AsyncGenerator[ServedMessages, None]:
+async def serve_provider(
+    provider: StrictMessages, betas: frozenset[str] = frozenset(), **options: Json
+) -> AsyncGenerator[ServedMessages, None]:
     """Serve a yard whose model is at this provider. Nothing that is sent there is refused."""
     async with provider.serving() as base_url:
-        model = Anthropic(base_url=base_url, model="strict-1", api_key="k")
+        model = Anthropic(base_url=base_url, model="strict-1", api_key="k", betas=betas)
         async with serve_model(model, **options) as served:
             yield served
     assert provider.refusals == []
@@ -241,6 +243,22 @@ async def test_documents_keep_what_is_said_of_them_and_an_effort_is_passed() -> 
     sent: Json = request.messages[0].content[0]
     assert (sent.title, sent.context, sent.citations.enabled) == ("T", "c", True)
     assert request.output_config is not None and request.output_config.effort == "max"
+
+
+async def test_only_betas_of_the_configuration_are_passed_on() -> None:
+    provider = StrictMessages(says("Hi"), says("Hi"))
+    async with serve_provider(provider, frozenset({"known-2026-01-01"})) as served:
+        headers = {"anthropic-beta": "other-2026-01-01, known-2026-01-01"}
+        await served.create(extra_headers=headers)
+        ignored = await served.client.messages.with_raw_response.create(
+            model="default",
+            max_tokens=100,
+            messages=HELLO,
+            extra_headers={"anthropic-beta": "other-2026-01-01"},
+            extra_body={"context_management": {"edits": []}, "top_k": 3},
+        )
+    assert [headers.get("anthropic-beta") for headers in provider.headers] == ["known-2026-01-01", None]
+    assert ignored.headers["toolyard-ignored"] == "top_k, context_management"
 
 
 async def test_another_model_gets_what_it_can_and_refuses_the_rest_by_name() -> None:

@@ -114,7 +114,6 @@ def to_wire(
             b',"max_tokens":%d'
             % choose_max_tokens(model or request.model, options, thinks=thinks and not native.thinking),
             b',"thinking":' + encode_json(native.thinking or _build_thinking(options)) if thinks else b"",
-            b',"context_management":' + encode_json(native.context_management) if native.context_management else b"",
             output_config,
             encoded_options,
             b"}",

@@ -74,7 +74,7 @@ class MessageEncoder:
     ) -> None:
         """`provider` is that of the model, if its API is this one: what it has signed is handed out.
 
-        The input of an MCP tool's call comes with its beginning or, if `streams_mcp_input` is set, as Anthropic sends it:
+        The input of an MCP tool's call comes with its beginning; if `streams_mcp_input` is set, as Anthropic sends it:
         in deltas, which clients that do not know such calls leave out.
         """
         self._view = view

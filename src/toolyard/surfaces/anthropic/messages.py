@@ -73,9 +73,7 @@ async def create_message(
     whole = await _read_request(service, request, data, provider)
     model = service.models.default if data.model == DEFAULT else data.model
     notices = build_notices(service, request)
-    ignored = build_ignored_header(
-        service, data.model, whole.options, OPTION_FIELDS, list_unread_fields(data, provider)
-    )
+    ignored = build_ignored_header(service, data.model, whole.options, OPTION_FIELDS, list_unread_fields(data))
     if not data.stream:
         admitted = await starter.start(request, whole)
         with detach_on_disconnect(request.receive, admitted.reader):

@@ -130,10 +130,9 @@ def check_fields(body: CountBody) -> None:
         raise invalid_field("cache_control", f"may be set {MAX_MARKS} times at most, and is set {marks} times")
 
 
-def list_unread_fields(body: MessageBody, provider: str) -> list[str]:
-    """Return the fields of a request that have no effect."""
-    names = ["top_k", "speed", *([] if provider else ["context_management"])]
-    return [name for name in names if getattr(body, name) is not None]
+def list_unread_fields(body: MessageBody) -> list[str]:
+    """Return the fields of a request that have no effect. They only save time or money."""
+    return [name for name in ("top_k", "speed", "context_management") if getattr(body, name) is not None]
 
 
 def read_system(system: object) -> list[SystemBlock]:
@@ -161,7 +160,6 @@ def read_native(body: CountBody, provider: str, betas: Sequence[str]) -> Seal | 
             system=read_system(body.system),
             thinking=thinking if thinking and thinking.get("type") != "disabled" else None,
             effort=body.output_config.effort or "" if body.output_config else "",
-            context_management=body.context_management,
             betas=list(betas),
         ),
     )
