@@ -95,6 +95,13 @@ async def test_calls_of_the_clients_tools_are_handed_out_and_go_on(streamed: boo
     assert offered == [["take_photo"], ["take_photo"]], "the server's tools are off where the client brings its own"
 
 
+async def test_instructions_may_come_between_messages() -> None:
+    async with serve_script([say("Hi")]) as served:
+        await served.create([*HELLO, {"role": "system", "content": "Be brief."}, *HELLO])
+    history = served.model.requests[0].history
+    assert [type(item).__name__ for item in history] == ["UserMessage", "SystemText", "UserMessage"]
+
+
 async def test_a_failed_result_is_an_error_to_the_model() -> None:
     async with serve_script([call("take_photo", of="me"), say("Too bad.")]) as served:
         first = await served.create(tools=[PHOTO])

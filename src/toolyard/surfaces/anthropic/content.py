@@ -74,8 +74,11 @@ class MessageReader:
             self._add_user(builder, index, message.content, f"{key}.content")
         elif message.role == "assistant":
             self._add_assistant(builder, index, message.content, f"{key}.content")
+        elif message.role == "system":
+            texts = [_require_text(block, "text", key) for block in list_blocks(message.content, f"{key}.content")]
+            builder.add(index, "system", "\n\n".join(texts))
         else:
-            raise invalid_field(f"{key}.role", "must be user or assistant; instructions belong to the field system")
+            raise invalid_field(f"{key}.role", "must be user, assistant or system")
 
     def _add_user(self, builder: ItemBuilder, index: int, content: object, key: str) -> None:
         blocks = list_blocks(content, key)
