@@ -168,12 +168,12 @@ ODD_VALUES: list[Json] = [
 ]
 
 
-def list_places(value: Json, place: tuple[object, ...] = ()) -> Iterator[tuple[object, ...]]:
+def list_places(value: Json, place: tuple[Json, ...] = ()) -> Iterator[tuple[Json, ...]]:
     """Yield where each value of a body is."""
-    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, inner in pairs:
+    keys: Json = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()  # pyright: ignore[reportUnknownArgumentType]
+    for key in keys:
         yield (*place, key)
-        yield from list_places(inner, (*place, key))
+        yield from list_places(value[key], (*place, key))
 
 
 def change(body: Json, place: tuple[Json, ...], value: Json) -> Json:

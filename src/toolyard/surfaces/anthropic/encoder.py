@@ -118,6 +118,9 @@ class MessageEncoder:
         return _encode("message_start", message=message) + PING
 
     def item(self, published: Published, cursor: Cursor) -> bytes:
+        if self._text_head and isinstance(published, TextAppended):  # the hot path: bytes only, without a dict
+            self._text_chars += len(published.text)
+            return b"%b%b%b" % (self._text_head, msgspec.json.encode(published.text), _TEXT_TAIL)
         view = self._view.apply(published)
         if not isinstance(published, Entry):
             # A turn that is in the log already is shown from there: its text comes first, but its thinking does not.
@@ -131,8 +134,6 @@ class MessageEncoder:
                 if self._is_held or wants_only_final_text(self._view):
                     return b""
                 self._text_chars += len(text)
-                if self._text_head:  # the hot path: bytes only, without a dict
-                    return b"%b%b%b" % (self._text_head, msgspec.json.encode(text), _TEXT_TAIL)
                 begin = self._begin("text", {"type": "text", "text": ""})
                 return b"%b%b%b%b" % (begin, self._text_head, msgspec.json.encode(text), _TEXT_TAIL)
             case ReasoningAppended():
