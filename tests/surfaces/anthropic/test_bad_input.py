@@ -170,7 +170,9 @@ ODD_VALUES: list[Json] = [
 
 def list_places(value: Json, place: tuple[Json, ...] = ()) -> Iterator[tuple[Json, ...]]:
     """Yield where each value of a body is."""
-    keys: Json = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()  # pyright: ignore[reportUnknownArgumentType]
+    keys: list[Json] = []
+    if isinstance(value, dict | list):
+        keys += value if isinstance(value, dict) else range(len(value))  # pyright: ignore[reportUnknownArgumentType]
     for key in keys:
         yield (*place, key)
         yield from list_places(value[key], (*place, key))

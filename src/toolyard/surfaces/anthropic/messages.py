@@ -125,7 +125,7 @@ def _list_server_tools(service: Service, request: HttpRequest, data: CountBody, 
 
 
 async def _read_items(service: Service, data: CountBody, provider: str) -> Sequence[Item]:
-    return await read_history(data.messages, service.clock, MessageReader(provider).add)
+    return await read_history(data.messages, service.clock, MessageReader(provider).add, derives_call_ids=True)
 
 
 async def _read_request(service: Service, request: HttpRequest, data: MessageBody, provider: str) -> ParsedRequest:

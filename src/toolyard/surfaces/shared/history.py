@@ -32,9 +32,16 @@ class ItemBuilder:
     Item ids are one random prefix with a number: a random id for each item would be the largest part of the work.
     """
 
-    def __init__(self, clock: Clock, used_ids: Collection[str] = (), field: str = "messages") -> None:
-        """Build items whose ids are not among `used_ids`. Errors name the messages as parts of `field`."""
+    def __init__(
+        self, clock: Clock, used_ids: Collection[str] = (), field: str = "messages", *, derives_call_ids: bool = False
+    ) -> None:
+        """Build items whose ids are not among `used_ids`. Errors name the messages as parts of `field`.
+
+        With `derives_call_ids` a call has the same id in every request that brings it. That is for histories of their
+        own: in a stored one an earlier request may have brought the call already.
+        """
         self._field = field
+        self._derives_call_ids = derives_call_ids
         self.items: list[Item] = []
         self._now = self._at = clock.now()
         self._item_id, self._call_id = clock.new_id("item"), clock.new_id("call")
@@ -126,7 +133,8 @@ class ItemBuilder:
         provider_id, tool, arguments = call
         if provider_id in self._open_calls:
             raise self._build_error(index, f"two calls have the id {provider_id[:80]!r}")
-        call_id = self._derive_call_id(provider_id) or f"{self._call_id}_{index}_{number}"
+        derived_id = self._derive_call_id(provider_id) if self._derives_call_ids else ""
+        call_id = derived_id or f"{self._call_id}_{index}_{number}"
         table = self._parse_arguments(index, arguments) if isinstance(arguments, str) else arguments
         new_call = Call(id=call_id, at=self._at, tool=tool, arguments=table, provider_id=provider_id)
         self._open_calls[provider_id] = new_call
@@ -215,13 +223,15 @@ async def read_history(
     first_index: int = 0,
     used_ids: Collection[str] = (),
     field: str = "messages",
+    *,
+    derives_call_ids: bool = False,
 ) -> list[Item]:
     """Return the messages as items. Raise Invalid, with its index, for a message that does not fit.
 
     `first_index` is the index of the first message in the caller's own list, for errors. A message whose id is among
-    `used_ids` gets another one. Errors name the messages as parts of `field`.
+    `used_ids` gets another one. Errors name the messages as parts of `field`. For `derives_call_ids` see `ItemBuilder`.
     """
-    builder = ItemBuilder(clock, used_ids, field)
+    builder = ItemBuilder(clock, used_ids, field, derives_call_ids=derives_call_ids)
     for start in range(0, len(messages), MAX_BATCH_MESSAGES):
         if start:
             await asyncio.sleep(0)
