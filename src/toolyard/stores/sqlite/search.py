@@ -54,7 +54,8 @@ _DROP_TERMS = "INSERT INTO search_terms (search_terms, rowid, terms) VALUES ('de
 _TEXTS_OF_ITEM = "SELECT number, text FROM search_texts WHERE conversation = ? AND item = ?"
 _ORPHANS = "SELECT number, text FROM search_texts WHERE conversation = '' LIMIT 20"
 _COUNT_UNINDEXED = "SELECT count(*) FROM cards WHERE unindexed"
-_COMPARE = f"""SELECT {CARD_COLUMNS}, unindexed OR unlisted AS to_compare FROM ({{page}}) AS page CROSS JOIN cards USING (conversation)
+_COMPARE = f"""SELECT {CARD_COLUMNS}, unindexed OR unlisted AS to_compare
+FROM ({{page}}) AS page CROSS JOIN cards USING (conversation)
 WHERE to_compare OR EXISTS (
 SELECT 1 FROM search_texts WHERE search_texts.conversation = page.conversation AND instr(text, :needle))
 ORDER BY cards.updated_at DESC, cards.conversation DESC"""
