@@ -57,11 +57,12 @@ class Servers:
     show_progress: Callable[[str], None]
     absent: dict[str, str] = field(default_factory=dict[str, str])
     """The peers that failed, with the reason: the bench continues without them."""
+    load: Contestant = LOAD
     _running: dict[str, tuple[Worker, Answer]] = field(default_factory=dict[str, tuple[Worker, Answer]])
     _stack: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> Self:
-        self._load = self._stack.enter_context(Worker(LOAD))
+        self._load = self._stack.enter_context(Worker(self.load))
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -8,6 +8,7 @@ import asyncio
 import json
 import re
 import sys
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from time import clock_gettime, perf_counter
 from typing import Any
@@ -81,13 +82,13 @@ class Order(dict[str, Any]):
 
     def build_request(self, number: int = 0) -> bytes:
         """Return a request. Those with different numbers are not sendings of the same one."""
-        prompt = f"{self.build_prompt()} #{number}"
+        prompt = f"{self.build_prompt()} #{number:06}"
         bodies: dict[str, object] = {
             "/ai/respond": {"prompt": prompt, **self.get("more", {})},
             "/v1/chat/completions": {
                 "model": self.get("model", "default"),
                 "stream": True,
-                "messages": [{"role": "user", "content": prompt}],
+                "messages": [*self.get("documents", []), {"role": "user", "content": prompt}],
             },
             "/v1/responses": {"model": "default", "stream": True, "store": False, "input": prompt},
             "/ai-sdk/chat": {
@@ -325,12 +326,12 @@ SCENARIOS = {
 }
 
 
-def main() -> None:
+def main(scenarios: Mapping[str, Callable[[Order], Coroutine[Any, Any, object]]] = SCENARIOS) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         for line in sys.stdin:
             order = Order(json.loads(line))
             try:
-                result: object = runner.run(SCENARIOS[str(order["scenario"])](order))
+                result = runner.run(scenarios[str(order["scenario"])](order))
             except Exception as error:
                 result = {"error": f"{type(error).__name__}: {getattr(error, 'exceptions', [error])[0]}"}
             print(json.dumps(result), flush=True)
