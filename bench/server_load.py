@@ -43,12 +43,12 @@ class Connection(asyncio.Protocol):
             self.first_at = self.first_at or perf_counter()
         marked = self.mark and self.mark in self.body[-len(data) - len(self.mark) :]
         if marked or self.body.endswith(ENDED) or not self.body.startswith(b"HTTP/1.1 200"):
-            self._end()
+            self.end()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end()
+        self.end()
 
-    def _end(self) -> None:
+    def end(self) -> None:
         if self._over is not None and not self._over.done():
             self._over.set_result(None)
 
@@ -89,6 +89,7 @@ class Order(dict[str, Any]):
                 "model": self.get("model", "default"),
                 "stream": True,
                 "messages": [*self.get("documents", []), {"role": "user", "content": prompt}],
+                **({"tools": self["tools"]} if "tools" in self else {}),
             },
             "/v1/responses": {"model": "default", "stream": True, "store": False, "input": prompt},
             "/ai-sdk/chat": {
