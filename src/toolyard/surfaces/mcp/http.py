@@ -4,11 +4,11 @@ The requests of a modern client (2026-07-28) are independent of each other; a le
 session first. This is plain ASGI, because only the first message decides whether the response is JSON or a stream.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import cast
 
-import anyio
 import msgspec
 from litestar import asgi
 from litestar.exceptions import HTTPException
@@ -188,9 +188,8 @@ class McpEndpoint:
         caller = http_request.context.caller
         # Without a version the headers cannot match anything: `parse_modern_peer` then reports what is missing.
         if read_version(message.params) is not None:
-            check_headers(
-                http_request.headers, message, self._dispatcher.service.tools.list_usable(caller, include_native=False)
-            )
+            tools = self._dispatcher.service.tools
+            check_headers(http_request.headers, message, lambda name: tools.find_usable(name, caller))
         peer = replace(
             parse_modern_peer(message.params, caller, http_request.context.correlation_id),
             request_key=_read_request_key(http_request, message),
@@ -350,10 +349,11 @@ async def _run_until_disconnect(
         if await http_request.wait_for_disconnect():
             await on_disconnect()
 
-    async with anyio.create_task_group() as group:
-        group.start_soon(watch)
+    watching = asyncio.get_running_loop().create_task(watch())
+    try:
         await work()
-        group.cancel_scope.cancel()
+    finally:
+        watching.cancel()
 
 
 SURFACE = Surface(
