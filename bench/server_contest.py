@@ -23,7 +23,9 @@ PEERS = (
     Peer(PEER, "fastapi", FASTAPI_PINS, f"{SERVER}, fastapi, httpx2, pydantic_ai.models.openai", ""),
     Peer(BARE, "aiohttp", STARLETTE_PINS, f"{SERVER}, aiohttp, msgspec, starlette", ""),
 )
-PROXY = Peer(LITELLM, "litellm", LITELLM_PINS, f"{SERVER}, litellm, fastapi", "", peers.ROOT / ".venv-litellm")
+# While it is imported, it downloads the prices of models in a thread, unless it is told to use those that it has.
+LITELLM_IMPORTS = f'import os; os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"; {SERVER}, litellm, fastapi'
+PROXY = Peer(LITELLM, "litellm", LITELLM_PINS, LITELLM_IMPORTS, "", peers.ROOT / ".venv-litellm")
 FASTMCP = "fastmcp"
 FASTMCP_PINS = ("fastmcp==4.1.2", *SERVED_BY)
 FASTMCP_PEER = Peer(FASTMCP, "fastmcp", FASTMCP_PINS, f"{SERVER}, fastmcp", "", peers.ROOT / ".venv-fastmcp")

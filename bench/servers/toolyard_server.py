@@ -1,7 +1,7 @@
 """Toolyard's server, as `toolyard serve` starts it, with the store that `TOOLYARD_STORE` names.
 
-`BENCH_MCP_URL` names an MCP server behind it, whose `add` it offers as `add_behind`. With `BENCH_APPROVAL=ask`, each call
-of its own `add` waits for an approval.
+`BENCH_MCP_URL` names an MCP server behind it, whose `add` it offers as `add_behind`. With `BENCH_APPROVAL=ask`, each
+call of its own `add` waits for an approval.
 `TOOLYARD_PROFILE` names a file for a profile of it: `TOOLYARD_PROFILE=/tmp/x.prof python bench/server_run.py …`.
 """
 
