@@ -82,7 +82,7 @@ class Order(dict[str, Any]):
 
     def build_request(self, number: int = 0) -> bytes:
         """Return a request. Those with different numbers are not sendings of the same one."""
-        prompt = f"{self.build_prompt()} #{number:06}"
+        prompt = f"{self.build_prompt()} #{number:012}"
         bodies: dict[str, object] = {
             "/ai/respond": {"prompt": prompt, **self.get("more", {})},
             "/v1/chat/completions": {

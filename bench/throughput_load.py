@@ -8,6 +8,7 @@ import json
 import random
 import re
 from collections.abc import Awaitable, Callable, Iterator
+from itertools import count
 from time import perf_counter
 
 from server_load import ENDED, SCENARIOS, Connection, Order, get, main
@@ -56,8 +57,10 @@ def build_requests(order: Order) -> Iterator[bytes]:
     """Yield requests that differ in the number after the question. The document before it is encoded only once."""
     if order.get("prompt_bytes"):
         order["documents"] = [{"role": "user", "content": build_document(order["prompt_bytes"])}]
-    before, after = order.build_request(0).rsplit(b"#000000", 1)
-    return (b"%b#%06d%b" % (before, number, after) for number in range(1_000_000))
+    # Other numbers each time: a body that was sent before would be looked at as a request that is sent again.
+    first = random.SystemRandom().randrange(10**11)
+    before, after = order.build_request(0).rsplit(b"#000000000000", 1)
+    return (b"%b#%012d%b" % (before, number, after) for number in count(first))
 
 
 async def saturate(order: Order, connections: list[Connection], send: Send) -> dict[str, float]:

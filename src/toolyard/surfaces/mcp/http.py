@@ -4,7 +4,6 @@ The requests of a modern client (2026-07-28) are independent of each other; a le
 session first. This is plain ASGI, because only the first message decides whether the response is JSON or a stream.
 """
 
-import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import cast
@@ -22,6 +21,7 @@ from toolyard.core.json_types import Json
 from toolyard.core.store import SharedKeyValue
 from toolyard.engine.service import Service
 from toolyard.surfaces.http.errors import MAX_BODY_BYTES
+from toolyard.surfaces.http.event_stream import run_beside
 from toolyard.surfaces.http.idempotency import KEY_HEADER, REPLAYED_HEADERS, build_request_key
 from toolyard.surfaces.http.request_context import RequestContext, get_request_context
 from toolyard.surfaces.http.sse import NO_HEADERS, STREAM_HEADERS
@@ -349,11 +349,8 @@ async def _run_until_disconnect(
         if await http_request.wait_for_disconnect():
             await on_disconnect()
 
-    watching = asyncio.get_running_loop().create_task(watch())
-    try:
+    with run_beside(watch()):
         await work()
-    finally:
-        watching.cancel()
 
 
 SURFACE = Surface(
