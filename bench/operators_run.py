@@ -45,8 +45,8 @@ rounds, with the lowest and the highest in brackets. Toolyard keeps its journal 
 core's second is one of CPU time, so that other load on the machine counts little; added times are wall time, and such
 load shows in them. A completion is a streamed `POST {CHAT}` without tools, whose prompt is a document
 of that size and a short question, and whose answer is one chunk; 16 are under way at a time. The bare Starlette decodes
-the request, encodes it for the model and passes the text on: that is what the bytes need. At half load, requests come at
-random moments, half as many as the server could answer before; what it adds is its time less the median of the model
+the request, encodes it for the model and passes the text on: that is what the bytes need. At half load, requests come
+at random moments, half as many as the server could answer before; what it adds is its time less the median of the model
 itself. An MCP call is a `tools/call` of `add` by a client of the protocol's version 2026-07-28, 16 at a time. fastmcp
 has the same function as a tool, or its proxy is in front of the same MCP server (of fastmcp) that is behind Toolyard.
 Runs that wait have been started and their connections closed. `python bench/operators_run.py` repeats the
