@@ -35,9 +35,9 @@ ROOT = Path(__file__).parent.parent
 CHECKOUTS = ROOT / "build" / "compare"
 MAX_RATIO = 1.05
 ROUNDS = 5
-LONG = 998
-"""How many tool turns the long conversation has; a turn has five entries."""
-VERY_LONG = 3998
+LONG = 86
+"""How many runs the long conversation has. A run of ten tool turns has 58 entries."""
+VERY_LONG = 345
 REPLAYED = 100
 """How many of its last entries a client that opens a conversation reads as events."""
 OLD, NEW = "old", "new"
@@ -201,9 +201,9 @@ class Comparison:
         run_version(tree)
         if self._needs_server:
             with self._serve(tree, "long") as server:
-                for turns in (LONG, *([VERY_LONG] if "cold-stall" in self.costs else [])):
-                    order = {"scenario": "converse", "turns": turns, "chunks": 1, **server.address}
-                    self._conversations[tree.name, turns] = self._load.ask(order)
+                for runs in (LONG, *([VERY_LONG] if "cold-stall" in self.costs else [])):
+                    order = {"scenario": "converse", "runs": runs, "turns": 10, "chunks": 1, **server.address}
+                    self._conversations[tree.name, runs] = self._load.ask(order)
 
     @property
     def _needs_server(self) -> bool:
@@ -277,8 +277,8 @@ class Comparison:
                 stall_ms = self._ask_stored("stall", tree, VERY_LONG, server)["stall_ms"]
                 self._note(number, tree.name, "cold-stall", [stall_ms / self._measure_slowness(started)])
 
-    def _ask_stored(self, scenario: str, tree: Tree, turns: int, server: TreeServer) -> Mapping[str, float]:
-        stored = self._conversations[tree.name, turns]
+    def _ask_stored(self, scenario: str, tree: Tree, runs: int, server: TreeServer) -> Mapping[str, float]:
+        stored = self._conversations[tree.name, runs]
         replayed = {"after": int(stored["entries"]) - REPLAYED, "times": 1}
         return self._load.ask({"scenario": scenario, "chunks": 1, **stored, **replayed, **server.address})
 

@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from ssl import PROTOCOL_TLS_CLIENT, SSLContext
 
 from msgspec import Struct
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 from pydantic import BaseModel
 
 from surfaces.api_client import Json
@@ -82,11 +83,13 @@ async def serve_model(
     added.clear()
     wiring = {"store": "memory:", "allowed_models": frozenset({"default"}), **wiring}
     wired = Wiring(model=model, tools=[as_tool(tool) for tool in tools], **wiring)
+    # Without certificates, which the SDK loads for each client: that takes longer than most of the tests.
+    http_client = DefaultAsyncHttpxClient(verify=SSLContext(PROTOCOL_TLS_CLIENT))
     async with (
         asyncio.timeout(timeout_s),
         Yard.from_wiring(wired) as yard,
         serve_yard(yard) as url,
-        AsyncOpenAI(base_url=f"{url}/v1", api_key="unused", max_retries=max_retries) as client,
+        AsyncOpenAI(base_url=f"{url}/v1", api_key="unused", max_retries=max_retries, http_client=http_client) as client,
     ):
         yield Served(client, yard, model, url)
 

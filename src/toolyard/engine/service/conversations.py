@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import UnsetType
 from msgspec.structs import replace
 
-from toolyard.codec import check_encodable, check_items
+from toolyard.codec import check_encodable, check_items, omit_long_text
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.approvals import find_refusal
 from toolyard.core.conversation.commands import (
@@ -325,12 +325,18 @@ async def _check_in_pieces(command: Command) -> None:
     """
     items = command.input if isinstance(command, Start) else command.items if isinstance(command, Fork) else ()
     if len(items) <= MAX_ITEMS_PER_CHECK:
-        check_encodable(command)
+        check_encodable(_replace_items(command, [omit_long_text(item) for item in items]))
         return
-    check_encodable(replace(command, input=()) if isinstance(command, Start) else replace(command, items=()))
+    check_encodable(_replace_items(command, ()))
     for start in range(0, len(items), MAX_ITEMS_PER_CHECK):
         await asyncio.sleep(0)
         check_items(items[start : start + MAX_ITEMS_PER_CHECK])
+
+
+def _replace_items(command: Command, items: Sequence[Item]) -> Command:
+    if isinstance(command, Start):
+        return replace(command, input=tuple(items))
+    return replace(command, items=tuple(items)) if isinstance(command, Fork) else command
 
 
 def require_overseer(caller: Caller) -> None:
