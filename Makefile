@@ -25,7 +25,7 @@ CLIENTS := tests/page tests/client tests/conformance tests/crash tests/injection
 	tests/venues/mcp/test_real_servers.py tests/contracts/test_real_tools.py tests/wire/test_real_tools.py
 
 .DEFAULT_GOAL := help
-.PHONY: help serve page shop copilot react-chat cluster cluster-storm browser test test-fast test-clients test-wheel walk-deployment lint check package sbom docs bench bench-compare bench-growth crash mcp-storm fuzz screenshots conformance offline-score
+.PHONY: help serve page shop copilot react-chat cluster cluster-storm browser test test-fast test-clients test-wheel test-claude-code walk-deployment lint check package sbom docs bench bench-compare bench-growth crash mcp-storm fuzz screenshots conformance offline-score
 
 help:
 	@echo "make serve   start a server on http://127.0.0.1:8080 with the household tools (ARGS=\"--port 0\" adds flags)"
@@ -38,6 +38,7 @@ help:
 	@echo "make test-fast     run the tests of the core, the engine and the flows, in about a minute"
 	@echo "make test-clients  run the tests with browsers, other people's clients and servers, commands, and killed processes"
 	@echo "make test-wheel    build the package from a clean clone, install it for each Python from 3.11 on and use it (6 minutes)"
+	@echo "make test-claude-code  install Claude Code from npm (350 MB) and let it work on this server"
 	@echo "make walk-deployment  walk through deploy/compose.yaml without Docker; needs Caddy"
 	@echo "make lint    the part of make check that takes seconds: lint and formatting"
 	@echo "make check   lint, formatting, types, import direction and the ceilings of tests/test_shape.py"
@@ -93,6 +94,9 @@ test-wheel: $(READY) $(PACKAGING) browser
 	git clone --quiet . build/clone
 	.venv-package/bin/python -m build --outdir build/wheel build/clone
 	cd tests && ../$(BIN)/python -m package.try_wheel ../build/wheel/*.whl --uv ../.venv-package/bin/uv --picture ../build/wheel/page.png
+
+test-claude-code: $(READY) $(REAL_CLIENTS_READY)
+	$(BIN)/python -m pytest tests/surfaces/openai/real_clients/try_claude_code.py
 
 walk-deployment: $(READY) $(PAGE) browser
 	cd tests && ../$(BIN)/python -m package.walk_deployment $(ARGS)
