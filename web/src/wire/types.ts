@@ -1025,6 +1025,7 @@ export interface Tool {
   built_in?: boolean
   hides_server_tool?: boolean
   sources?: Record<string, string>
+  checks_ok?: boolean
   options?: ProviderOptions | null
   server?: string
   remote?: string
