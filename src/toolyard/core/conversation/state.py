@@ -39,6 +39,9 @@ from toolyard.core.conversation.events import (
     TurnEvent,
     TurnFailed,
     TurnStarted,
+    is_call_event,
+    is_run_event,
+    is_turn_event,
 )
 from toolyard.core.conversation.history import History, find_open_calls
 from toolyard.core.conversation.run_state import CallState, Phase, QueuedRun, RunState, TurnState
@@ -165,12 +168,12 @@ def _count_owner(state: State, run: RunState, entry: Entry) -> State:
 
 def _apply_event(state: State, entry: Entry) -> State:
     event = entry.event
-    if isinstance(event, CallEvent):  # frequent events first
+    if is_call_event(event):  # frequent events first
         is_suspended = state.run is not None and state.run.suspended_at is not None
         return _apply_call_event(_resume_run(state, entry.at) if is_suspended else state, event)
-    if isinstance(event, TurnEvent):
+    if is_turn_event(event):
         return _apply_turn_event(state, event)
-    if isinstance(event, RunEvent):
+    if is_run_event(event):
         return _apply_run_event(state, event, entry)
     match event:
         case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved():
