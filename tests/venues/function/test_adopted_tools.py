@@ -1,5 +1,6 @@
 """Tools that an application has already: one model as the parameter, schemas with a dispatcher, failures of its own."""
 
+import threading
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -106,6 +107,11 @@ class Pair(Struct, array_like=True):
 
 class Plain(Struct):
     name: str
+    more: dict[str, object] = {}
+
+
+class Impossible(Struct):
+    lock: threading.Lock
 
 
 def with_two(first: AddItem, second: AddItem) -> None: ...
@@ -140,8 +146,20 @@ def test_a_struct_without_itself_leaves_no_definition_behind() -> None:
     def greet(req: Plain) -> None: ...
 
     assert tool(greet).definition.parameters == {
-        "type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"],
-    }  # fmt: skip
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "more": {"type": "object", "additionalProperties": {"description": "Any JSON value"}, "default": {}},
+        },
+        "required": ["name"],
+    }
+
+
+def test_a_struct_with_a_field_that_has_no_json_form_is_no_parameter() -> None:
+    def wait(req: Impossible) -> None: ...
+
+    with pytest.raises(Misconfigured, match="a field's type has no JSON form"):
+        tool(wait)
 
 
 class OutOfStock(Exception):

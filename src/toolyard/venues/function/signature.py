@@ -101,12 +101,19 @@ def _build_model_parser(hint: Any, tool: str) -> tuple[ParseJson, dict[str, obje
     """Return a parser of the fields of a model, and their schema."""
     if issubclass(_strip_annotated(hint), msgspec.Struct):
         try:
-            schema = msgspec.json.schema(hint)
+            schema = msgspec.json.schema(hint, schema_hook=_describe_any)
         except TypeError as error:
             raise Misconfigured(f"tool {tool!r}: a field's type has no JSON form: {error}") from None
         return msgspec.json.Decoder(hint).decode, _clean_schema(schema, {}, {})
     parse, schema = _build_pydantic_parser(hint, tool)
     return parse, _clean_schema(schema, {}, {})
+
+
+def _describe_any(kind: type) -> dict[str, object]:
+    """Return the schema of `object`, which stands for any value: msgspec has none for it, and takes no empty one."""
+    if kind is object:
+        return {"description": "Any JSON value"}
+    raise NotImplementedError
 
 
 def _build_pydantic_parser(hint: Any, tool: str) -> tuple[ParseJson, dict[str, Any]]:
