@@ -134,6 +134,7 @@ bench-growth: $(READY)
 bench: $(READY)
 	$(BIN)/python bench/run.py
 	$(BIN)/python bench/mcp_run.py
+	$(BIN)/python bench/operators_run.py
 
 crash: $(READY)
 	cd tests && ../$(BIN)/python crash/storm.py --storms 50

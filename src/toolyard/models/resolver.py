@@ -65,6 +65,8 @@ class ModelEndpoint:
     preset: ProviderPreset = UNKNOWN_PROVIDER
     forward: frozenset[str] = frozenset()
     """The options that are sent to this provider although they change the price or may name a person."""
+    betas: frozenset[str] = frozenset()
+    """The betas of its API that requests may use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +111,7 @@ class ModelSettings:
             headers=provider.headers,
             preset=preset,
             forward=frozenset[str](provider.forward),
+            betas=provider.betas,
         )
 
     def find_preset(self, provider: str) -> ProviderPreset:
@@ -298,6 +301,7 @@ def _make_wire_model(wire: WireName, endpoint: ModelEndpoint) -> Model:
         provider=endpoint.provider,
         headers=endpoint.headers,
         forward=endpoint.forward,
+        betas=endpoint.betas,
     )
 
 

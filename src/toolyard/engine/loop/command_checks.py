@@ -13,7 +13,7 @@ from toolyard.core.conversation.state import State
 from toolyard.core.errors import Forbidden, Invalid, Misconfigured
 from toolyard.core.masking import mask_addresses
 from toolyard.core.settings.model_cards import describe_model_problem
-from toolyard.core.settings.model_names import is_address_or_file, matches_any
+from toolyard.core.settings.model_names import PRESET_PREFIX, is_address_or_file, matches_any
 from toolyard.core.settings.options import check_options
 from toolyard.core.settings.texts import check_language
 from toolyard.core.tools.definition import may_use_with_key
@@ -50,6 +50,9 @@ def bind_tools(command: StateCommand, state: State, deps: Deps) -> StateCommand:
     """Return the command with the tools that the names in its settings are bound to now."""
     if isinstance(command, Change):
         return replace(command, change=command.change.bind_tools(deps.find_tool_identity))
+    if isinstance(command, Start) and command.run.preset is not None:
+        preset = command.run.preset.bind_tools(deps.find_tool_identity)
+        command = replace(command, run=replace(command.run, preset=preset))
     if isinstance(command, Open | AddMessage | Start) and state.owner is None and command.settings.tools is not None:
         return replace(command, settings=command.settings.bind_tools(deps.find_tool_identity))
     return command
@@ -93,7 +96,7 @@ def _check_key_model(command: Start, state: State, deps: Deps) -> None:
 
 
 def _require_key_model(caller: Caller, model: str) -> None:
-    if model and not caller.may_use_model(model):
+    if model and not model.startswith(PRESET_PREFIX) and not caller.may_use_model(model):
         raise Forbidden(f"your key is not for the model {mask_addresses(model[:80], every_parameter=True)!r}")
 
 
@@ -135,8 +138,8 @@ def plan_search(command: Start, state: State, deps: Deps) -> SearchPlan:
 def check_named_model(model: str, deps: Deps, *, may_name_address: bool) -> None:
     """Raise Invalid if a request may not name a model, or if the model cannot be used."""
     allowed = deps.allowed_models
-    if not model or model == deps.default_model:
-        return
+    if not model or model == deps.default_model or model.startswith(PRESET_PREFIX):
+        return  # each run finds its preset when it starts
     # A request may come from anybody whom the application lets in: it must not choose who gets the model's key.
     if allowed is None and is_address_or_file(model) and not may_name_address:
         why = "is an address or a file, which no request may name: configure it, or name it in the library's methods"

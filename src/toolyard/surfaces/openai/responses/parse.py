@@ -15,7 +15,6 @@ from toolyard.core.tools.trust import join_sources
 from toolyard.engine.loop.history_summary import SUMMARY_HEADER
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.openai.content import read_parts, read_text
-from toolyard.surfaces.openai.earlier_runs import link_call
 from toolyard.surfaces.openai.options import (
     ConversationField,
     OptionFields,
@@ -38,6 +37,7 @@ from toolyard.surfaces.openai.responses.tool_kinds import (
     read_hosted_call,
 )
 from toolyard.surfaces.shared.history import ItemBuilder
+from toolyard.surfaces.shared.whole_history.earlier_runs import link_call
 
 MAX_TOOLS, MAX_ITEMS = 128, 20_000
 MAX_METADATA, MAX_METADATA_KEY_CHARS, MAX_METADATA_CHARS = 16, 64, 512
