@@ -240,6 +240,9 @@ _STREAMS: Mapping[str, dict[str, object]] = {
     "/v1/chat/completions": _describe_foreign("A `chat.completion.chunk` of OpenAI; the last one is `[DONE]`", _CHAT),
     "/v1/responses": _RESPONSES,
     "/v1/responses/{response_id}": _RESPONSES,
+    "/v1/messages": _describe_foreign(
+        "An event of Anthropic's Messages API", "https://docs.anthropic.com/en/api/messages-streaming"
+    ),
     "/ai-sdk/chat": _AI_SDK,
     "/ai-sdk/chat/{thread_id}/stream": _AI_SDK,
     "/ag-ui": _describe_foreign("An event of AG-UI", "https://docs.ag-ui.com/concepts/events"),
