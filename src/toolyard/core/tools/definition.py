@@ -103,6 +103,8 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether this tool of an application is offered in place of the server's tool of the same name."""
     sources: dict[str, str] = {}
     """The names of other tools that values of parameters come from, by parameter."""
+    checks_ok: bool = False
+    """Whether a result `{"ok": false, "error": …}` of a function is a failure."""
     options: ProviderOptions | None = None
     """Only for a provider's own tool, whose name is one of `PROVIDER_TOOLS`."""
     seal: Seal | None = None
