@@ -64,7 +64,7 @@ def check_encodable(value: T) -> T:
 def check_items(items: Sequence[Item]) -> None:
     """Raise Invalid for items that could not be decoded again, as `check_encodable` does for a whole command."""
     with _raise_invalid("Item"):
-        _items.decode(_encoder.encode([omit_long_text(item) for item in items]))
+        _items.decode(_encoder.encode(items))
 
 
 def omit_long_text(item: Item) -> Item:
