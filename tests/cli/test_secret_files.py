@@ -15,7 +15,7 @@ def write(folder: Path, content: bytes) -> str:
 
 
 @pytest.mark.parametrize(
-    "name", ["OPENAI_API_KEY", "TOOLYARD_MODEL_KEY", "TOOLYARD_SECRET", "OIDC_SECRET", "STOCK_TOKEN", "PGPASSWORD"]
+    "name", ["OPENAI_API_KEY", "TOOLYARD_MODEL_KEY", "TOOLYARD_SECRET", "OIDC_SECRET", "PGPASSWORD"]
 )
 def test_a_secret_is_read_from_its_file_without_the_end_of_the_line(tmp_path: Path, name: str) -> None:
     environment = {f"{name}_FILE": write(tmp_path, b" a secret \n"), "HOME": "/"}
@@ -29,8 +29,17 @@ def test_an_empty_file_and_an_empty_variable_set_nothing(tmp_path: Path) -> None
     assert environment == {}
 
 
-@pytest.mark.parametrize("name", ["SSL_CERT_FILE", "TOOLYARD_POSTGRES__PASSWORD_FILE", "TOOLYARD_JWT__JWKS_FILE"])
-def test_settings_that_are_files_stay_as_they_are(name: str) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SSL_CERT_FILE",
+        "TOOLYARD_POSTGRES__PASSWORD_FILE",
+        "TOOLYARD_JWT__JWKS_FILE",
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+        "RESTIC_PASSWORD_FILE",
+    ],
+)
+def test_files_of_settings_and_of_other_programs_stay_as_they_are(name: str) -> None:
     environment = {name: "/nowhere"}
     read_secret_files(environment)
     assert environment == {name: "/nowhere"}

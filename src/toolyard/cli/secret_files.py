@@ -6,9 +6,8 @@ from pathlib import Path
 
 from toolyard.core.errors import Misconfigured
 
-_NAME = re.compile(r"(\w*(?:_API_KEY|_MODEL_KEY|_SECRET|_TOKEN|PASSWORD))_FILE")
-_SETTINGS = frozenset({"TOOLYARD_POSTGRES__PASSWORD_FILE"})
-"""Variables of this form that are settings themselves."""
+# Not every secret: a cloud's own `AWS_WEB_IDENTITY_TOKEN_FILE`, for example, is for the programs that know it.
+_NAME = re.compile(r"(\w+_API_KEY|\w+_SECRET|TOOLYARD_MODEL_KEY|PGPASSWORD)_FILE")
 MAX_BYTES = 64 * 1024
 
 
@@ -17,7 +16,7 @@ def read_secret_files(environment: MutableMapping[str, str]) -> None:
 
     An empty file is a secret that is not set. Raises Misconfigured if a file cannot be read, or if both are set.
     """
-    for variable in [name for name in environment if _NAME.fullmatch(name) and name not in _SETTINGS]:
+    for variable in [name for name in environment if _NAME.fullmatch(name)]:
         name, path = variable.removesuffix("_FILE"), environment.pop(variable)
         if environment.get(name):
             raise Misconfigured(f"{name} and {variable} are both set: leave one of them out")

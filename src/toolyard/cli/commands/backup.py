@@ -17,7 +17,7 @@ EXAMPLES = """  toolyard backup /var/backups/toolyard.db
   toolyard backup --store sqlite:////srv/toolyard/toolyard.db toolyard-monday.db
 
 The server need not be stopped. The copy is of the moment at which the command began, and opens as a store. To restore
-it, stop the server, remove FILE-wal and FILE-shm beside the store's FILE, and put the copy in the place of FILE.
+it, stop the server, move the store's FILE, FILE-wal and FILE-shm away, and put the copy in the place of FILE.
 """
 _TENTHS = 10
 

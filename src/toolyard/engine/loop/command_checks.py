@@ -7,7 +7,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.conversation.commands import AddMessage, Approve, Change, Open, Start, StateCommand
 from toolyard.core.conversation.decide import has_question
 from toolyard.core.conversation.events import RunQueued
-from toolyard.core.conversation.history import find_faults, find_open_calls
+from toolyard.core.conversation.history import find_direct_calls, find_faults
 from toolyard.core.conversation.run_state import RunState
 from toolyard.core.conversation.state import State
 from toolyard.core.errors import Forbidden, Invalid, Misconfigured
@@ -90,7 +90,7 @@ def _check_start(command: Start, deps: Deps) -> None:
 
 def _check_key_model(command: Start, state: State, deps: Deps) -> None:
     """Raise Forbidden if the run would use a model that the caller's key is not for. Direct calls use none."""
-    if command.by.models and not find_open_calls(command.input):
+    if command.by.models and not find_direct_calls(command.input):
         settings = state.settings if state.owner else command.settings
         _require_key_model(command.by, command.run.model or settings.model or deps.default_model)
 

@@ -106,6 +106,8 @@ class MessageReader:
         call_id = block.get("tool_use_id")
         if not isinstance(call_id, str) or not call_id:
             raise invalid_field(f"{key}.tool_use_id", "names no call")
+        if not builder.has_open_call(call_id):
+            raise invalid_field(f"{key}.tool_use_id", "answers no call before it, or one that has its result already")
         content = block.get("content")
         parts, references, marks = self._read_result_content(content, f"{key}.content")
         texts = [part.text for part in parts if isinstance(part, TextPart)]

@@ -124,6 +124,10 @@ class ItemBuilder:
         if parts and isinstance(result := self.items[-1], Result):
             self.items[-1] = replace(result, parts=parts)
 
+    def has_open_call(self, call_id: str) -> bool:
+        """Return whether a call with this id of the client's has no result yet."""
+        return call_id in self._open_calls
+
     def _find_result(self, provider_id: str) -> Result | None:
         """Return the last result of a call with this id of the client's."""
         ids = {item.id for item in self.items if isinstance(item, Call) and item.provider_id == provider_id}
@@ -186,7 +190,8 @@ class ItemBuilder:
         new_call = self._build_call(index, number, call)
         position = len(self.items)
         if len(self._open_calls) > 1:  # results that came already belong after all calls of the message
-            position = max(number for number, item in enumerate(self.items) if isinstance(item, Call)) + 1
+            while not isinstance(self.items[position - 1], Call):
+                position -= 1
         self.items.insert(position, new_call)
 
     def finish(self, last_index: int) -> list[Item]:

@@ -15,13 +15,23 @@ _MAX_ERROR_CHARS = 1000
 
 def describe_exception(error: BaseException) -> Failure:
     """Return what a tool raised as a failure, with the exception's own `error_type` and `details` if it has them."""
+    if isinstance(error, ToolError):
+        problem = to_problem(error.message, error.error_type, error.details)
+        return Failure(problem=problem, retryable=error.error_type in _RETRYABLE)
     error_type, details = _get_attribute(error, "error_type"), _get_attribute(error, "details")
-    text = error.message if isinstance(error, ToolError) else str(error)[:_MAX_ERROR_CHARS]
+    text = _to_text(error)
     own_details = cast(Mapping[str, object], details) if isinstance(details, Mapping) else None
     if isinstance(error_type, str) and error_type:
         return Failure(problem=to_problem(text, error_type, own_details), retryable=error_type in _RETRYABLE)
     problem = to_problem(f"{type(error).__name__}: {text}", "execution_error", own_details)
     return Failure(problem=problem, retryable=True)
+
+
+def _to_text(error: BaseException) -> str:
+    try:
+        return str(error)[:_MAX_ERROR_CHARS]
+    except Exception:  # the tool's own exception may fail at this too
+        return "(its text cannot be told)"
 
 
 def _get_attribute(error: BaseException, name: str) -> object:
@@ -71,5 +81,5 @@ def _decode_fields(text: str) -> dict[str, object] | None:
         return None
     try:
         return msgspec.json.decode(text, type=dict[str, object])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
