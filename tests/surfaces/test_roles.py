@@ -79,6 +79,7 @@ ENDS = ("test", "set-default", "models/{kind}")
 UI_MESSAGE = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "hi"}]}
 TOOL_NAME = {"server_id": "function", "tool_name": "x"}
 HIDDEN = ("there is no conversation", "there is no trace", "there is no response", "there is no shared")
+MESSAGES_BODY = {"model": "default", "max_tokens": 10, "messages": [{"role": "user", "content": "hi"}]}
 ROWS = [
     Row("GET", "/", EVERYBODY),
     Row("GET", "/diagram", EVERYBODY),
@@ -97,6 +98,8 @@ ROWS = [
     Row("GET", "/v1/models", WITH_KEY),
     Row("GET", "/v1/models/{name}", WITH_KEY),
     Row("POST", "/v1/chat/completions", WITH_KEY, body={"messages": [{"role": "user", "content": "hi"}]}),
+    Row("POST", "/v1/messages", WITH_KEY, body=MESSAGES_BODY),
+    Row("POST", "/v1/messages/count_tokens", WITH_KEY, body=MESSAGES_BODY),
     Row("POST", "/v1/responses", WITH_KEY, body={"input": "hi"}),
     Row("POST", "/v1/responses/compact", WITH_KEY, body={"model": "default", "input": "hi"}),
     make_hidden_row("GET", "/v1/responses/{response_id}", OWNER),
@@ -227,8 +230,10 @@ ELSEWHERE = {
     ("DELETE", "/session"),
     ("WEBSOCKET", "/v1/responses"),
     ("DELETE", "/v1/conversations/{conversation_id}"),
+    ("GET", "/v1/messages/batches"),
+    ("POST", "/v1/messages/batches"),
 }
-"""Routes with tests of their own: deleting ends what other rows ask for;
+"""Routes with tests of their own: deleting ends what other rows ask for; there are no batches for anybody;
 signing in and out, in `test_sessions.py`, needs no key but the page's origin."""
 
 

@@ -9,7 +9,7 @@ from toolyard.core.caller import Caller, is_admitted
 from toolyard.core.conversation.events import Decision, ModelDelta, ParkedKind, TurnEnded, TurnFailed
 from toolyard.core.conversation.history import History
 from toolyard.core.conversation.settings import Settings
-from toolyard.core.items import Call, Part, Problem
+from toolyard.core.items import Call, Part, Problem, Seal
 from toolyard.core.settings.model_access import is_denied
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
 from toolyard.core.tools.approval_terms import ApprovalTerms
@@ -77,6 +77,8 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     clock: Clock
     options: Options = DEFAULT_OPTIONS
     """The request's options; a ConfiguredModel adds those that are configured for the model."""
+    native: Seal | None = None
+    """What the request says in the words of one provider's own API."""
     correlation_id: str = ""
     memo: dict[str, object] = {}
     """The conversation's cache for wires: each keeps its encoded history here, under its own name."""
@@ -108,6 +110,15 @@ class NativeToolsModel(Protocol):
 
     @property
     def native(self) -> NativeTools: ...
+
+
+@runtime_checkable
+class NativeApiModel(Protocol):
+    """A model whose provider has an API of its own."""
+
+    def find_provider(self, wire: str) -> str:
+        """Return the name of the provider if its API is the one with this name; empty for any other."""
+        ...
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.model_failures import RETRYABLE_ERROR_TYPES
-from toolyard.core.ports import Model, ModelRequest, NativeToolsModel, SelectiveModel
+from toolyard.core.ports import Model, ModelRequest, NativeApiModel, NativeToolsModel, SelectiveModel
 from toolyard.core.settings.options import Options, merge_options
 from toolyard.core.tools.web_search_rule import NativeTools
 
@@ -33,6 +33,9 @@ class ConfiguredModel:
 
     def list_ignored(self, options: Options) -> Sequence[str]:
         return self._model.list_ignored(options) if isinstance(self._model, SelectiveModel) else ()
+
+    def find_provider(self, wire: str) -> str:
+        return self._model.find_provider(wire) if isinstance(self._model, NativeApiModel) else ""
 
     async def close(self) -> None:
         await self._model.close()
@@ -78,6 +81,11 @@ class FallbackModel:
         """Return what the first model leaves out: the others answer only if it cannot."""
         first = self._get_model(self._names[0])
         return first.list_ignored(options) if isinstance(first, SelectiveModel) else ()
+
+    def find_provider(self, wire: str) -> str:
+        """Return the provider of the first model, as the others answer only if it cannot."""
+        first = self._get_model(self._names[0])
+        return first.find_provider(wire) if isinstance(first, NativeApiModel) else ""
 
     async def close(self) -> None:
         pass

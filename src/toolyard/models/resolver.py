@@ -70,6 +70,8 @@ class ModelEndpoint:
     preset: ProviderPreset = UNKNOWN_PROVIDER
     forward: frozenset[str] = frozenset()
     """The options that are sent to this provider although they change the price or may name a person."""
+    betas: frozenset[str] = frozenset()
+    """The betas of its API that requests may use."""
     is_public_only: Callable[[], bool] = allow_any_address
     """Returns whether connections go to public addresses only."""
 
@@ -121,6 +123,7 @@ class ModelSettings:
             headers=provider.headers,
             preset=preset,
             forward=frozenset[str](provider.forward),
+            betas=provider.betas,
             is_public_only=self.is_public_only if has_own_key else allow_any_address,
         )
 
@@ -341,6 +344,7 @@ def _make_wire_model(wire: WireName, endpoint: ModelEndpoint) -> Model:
         provider=endpoint.provider,
         headers=endpoint.headers,
         forward=endpoint.forward,
+        betas=endpoint.betas,
         is_public_only=endpoint.is_public_only,
     )
 

@@ -32,6 +32,9 @@ from toolyard.core.conversation.events import (
     TurnEvent,
     TurnFailed,
     TurnStarted,
+    is_call_event,
+    is_run_event,
+    is_turn_event,
 )
 from toolyard.core.conversation.run_view import RunStatus
 from toolyard.core.items import ApprovalRecord, Call, Item, Outcome, Problem, Result, Usage
@@ -181,11 +184,11 @@ class _TraceBuilder:
     def add(self, entry: Entry) -> None:
         event, before = entry.event, self._run.last_at
         self._run = replace(self._run, last_at=entry.at)
-        if isinstance(event, RunEvent):
+        if is_run_event(event):
             self._add_run(event, entry.at)
-        elif isinstance(event, TurnEvent):
+        elif is_turn_event(event):
             self._add_turn(event, entry.at)
-        elif isinstance(event, CallEvent):
+        elif is_call_event(event):
             self._resume(entry.at)
             self._add_call(event, entry.at)
         else:

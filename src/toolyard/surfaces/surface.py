@@ -3,7 +3,7 @@
 A package in `surfaces` has one `SURFACE`, and `app.SURFACES` lists them all.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
@@ -107,6 +107,9 @@ class Surface:
     """The paths whose errors `encode_error` encodes, also those of unknown routes and missing keys."""
     encode_error: EncodeError | None = None
     """The shape of errors on `error_paths`; None means `ErrorBody`."""
+    error_header: str = ""
+    """A request header that only clients of this protocol send: with it, errors on `shared_paths` have its shape."""
+    shared_paths: frozenset[str] = frozenset()
     response_headers: tuple[str, ...] = ()
     """Response headers of its own that pages of other origins may read (CORS)."""
 
@@ -137,7 +140,7 @@ class PathRules:
     session: PathSet
     quiet: PathSet
     websocket: PathSet
-    encoders: Sequence[tuple[PathSet, EncodeError]] = field(repr=False)
+    encoders: Sequence[tuple[PathSet, str, EncodeError]] = field(repr=False)
     response_headers: tuple[str, ...]
 
     @classmethod
@@ -148,13 +151,17 @@ class PathRules:
             PathSet.build(path for surface in surfaces for path in surface.quiet_paths),
             PathSet.build(path for surface in surfaces for path in surface.websocket_paths),
             [
-                (PathSet.build(surface.error_paths), surface.encode_error)
+                (PathSet.build(paths), header, surface.encode_error)
                 for surface in surfaces
                 if surface.encode_error
+                for paths, header in ((surface.error_paths, ""), (surface.shared_paths, surface.error_header))
             ],
             tuple(name for surface in surfaces for name in surface.response_headers),
         )
 
-    def find_encoder(self, path: str) -> EncodeError | None:
-        """Return how errors on this path are encoded; None means `ErrorBody`."""
-        return next((encode for paths, encode in self.encoders if path in paths), None)
+    def find_encoder(self, path: str, headers: Mapping[str, str]) -> EncodeError | None:
+        """Return how errors of a request are encoded; None means `ErrorBody`."""
+        return next(
+            (encode for paths, header, encode in self.encoders if path in paths and (not header or header in headers)),
+            None,
+        )

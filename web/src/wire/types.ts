@@ -603,6 +603,13 @@ export interface NoteBody {
   related_files: Array<string>
 }
 
+export interface NoteEdit {
+  name?: string
+  text?: string
+  keywords?: Array<string>
+  files?: Array<string>
+}
+
 export interface OpenCall {
   id: string
   tool: string
@@ -749,6 +756,7 @@ export interface ReasoningAppended {
   turn: number
   offset: number
   text: string
+  signature?: string
 }
 
 export interface RecordedTurn {
@@ -843,6 +851,8 @@ export interface RunQueued {
   ends_on_expiry?: boolean
   leave_s?: number
   client_fields?: Record<string, unknown>
+  preset?: SettingsChange | null
+  native?: Seal | null
   caller: Caller
   input: Array<Item>
 }
@@ -935,6 +945,30 @@ export interface Settings {
   metadata?: Record<string, string>
 }
 
+export interface SettingsChange {
+  title?: string
+  description?: string
+  system_prompt?: string
+  context?: Record<string, Note>
+  model?: string
+  limits?: Limits | null
+  tools?: Array<string> | null
+  max_messages?: number
+  max_tokens?: number
+  web_search?: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
+  language?: string
+  options?: Options
+  metadata?: Record<string, string>
+  enable_tool?: string
+  disable_tool?: string
+  available_tools?: Array<string>
+  bound_tools?: Array<BoundName>
+  notes?: Record<string, Note | null>
+  note_edits?: Record<string, NoteEdit>
+  max_turns?: number
+  default_limits?: Limits
+}
+
 export interface ShareList {
   shares: Array<ShareView>
   count: number
@@ -1025,7 +1059,9 @@ export interface Tool {
   built_in?: boolean
   hides_server_tool?: boolean
   sources?: Record<string, string>
+  checks_ok?: boolean
   options?: ProviderOptions | null
+  seal?: Seal | null
   server?: string
   remote?: string
   alias?: string
@@ -1202,6 +1238,7 @@ export interface UserMessage {
   at: number
   parts: Array<Part>
   untrusted?: string
+  seal?: Seal | null
 }
 
 export interface WaitSpan {

@@ -12,6 +12,7 @@ COMMANDS = {
     "access": "explain who may use a tool",
     "audit": "list and verify the audit log",
     "trace": "draw the runs of a correlation id over time",
+    "backup": "copy a SQLite store to a file, also while a server is using it",
     "migrate": "create or update the tables of a PostgreSQL store, as a server does when it starts",
     "migrate-store": "copy everything of a store to another, empty one",
     "doctor": "check the set-up and print how to fix it",

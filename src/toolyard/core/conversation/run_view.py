@@ -42,6 +42,7 @@ from toolyard.core.conversation.events import (
     TurnEvent,
     TurnFailed,
     TurnStarted,
+    is_call_event,
 )
 from toolyard.core.conversation.history import find_open_calls
 from toolyard.core.conversation.run_state import MAX_OUTPUT_REPAIRS, Phase
@@ -284,7 +285,7 @@ class RunView(Struct, kw_only=True):
 
     def _apply_entry(self, entry: Entry) -> None:
         event = entry.event
-        if isinstance(event, CallEvent):
+        if is_call_event(event):
             self._resume()
             if isinstance(event, CallEnded):
                 self._close_call(event)

@@ -39,8 +39,11 @@ from toolyard.core.conversation.events import (
     TurnEvent,
     TurnFailed,
     TurnStarted,
+    is_call_event,
+    is_run_event,
+    is_turn_event,
 )
-from toolyard.core.conversation.history import History, find_open_calls
+from toolyard.core.conversation.history import History, find_direct_calls
 from toolyard.core.conversation.run_state import CallState, Phase, QueuedRun, RunState, TurnState
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.conversation.window import Window, apply_compaction, remove_items
@@ -165,12 +168,12 @@ def _count_owner(state: State, run: RunState, entry: Entry) -> State:
 
 def _apply_event(state: State, entry: Entry) -> State:
     event = entry.event
-    if isinstance(event, CallEvent):  # frequent events first
+    if is_call_event(event):  # frequent events first
         is_suspended = state.run is not None and state.run.suspended_at is not None
         return _apply_call_event(_resume_run(state, entry.at) if is_suspended else state, event)
-    if isinstance(event, TurnEvent):
+    if is_turn_event(event):
         return _apply_turn_event(state, event)
-    if isinstance(event, RunEvent):
+    if is_run_event(event):
         return _apply_run_event(state, event, entry)
     match event:
         case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved():
@@ -266,11 +269,16 @@ def _apply_run_event(state: State, event: RunEvent, entry: Entry) -> State:
             assert_never(event)
 
 
+def find_run_settings(settings: Settings, request: RunQueued) -> Settings:
+    """Return the settings that a run starts with: the conversation's, or those of the preset that it names."""
+    return request.preset.apply_to(settings) if request.preset else settings
+
+
 def _start_run(state: State, event: RunStarted, at: float) -> State:
     _require(state.run is None and bool(state.queue), "no run is waiting to start")
     first, *queue = state.queue
-    calls = {call.id: CallState(call=call) for call in find_open_calls(first.request.input) if not call.ran_at}
-    settings = state.settings
+    calls = {call.id: CallState(call=call) for call in find_direct_calls(first.request.input)}
+    settings = find_run_settings(state.settings, first.request)
     if first.request.context:
         settings = replace(settings, context={**settings.context, **first.request.context})
     run = RunState(

@@ -284,11 +284,11 @@ class Reader:
         return True
 
     def _take(self, item: Published) -> None:
-        if isinstance(item, TextAppended):
-            self._take_text(item)
-        elif isinstance(item, Entry):
+        if isinstance(item, Entry):
             if item.seq > self._seq:
                 self._take_entry(item)
+        elif isinstance(item, TextAppended):
+            self._take_text(item)
         elif self._include_argument_deltas or not isinstance(item, ArgumentsAppended):  # else they are another reader's
             self._ready.append((item, self._last_cursor))
 

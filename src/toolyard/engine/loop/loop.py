@@ -34,7 +34,7 @@ from toolyard.core.conversation.plan import (
     plan,
 )
 from toolyard.core.conversation.run_state import CallState
-from toolyard.core.conversation.state import State
+from toolyard.core.conversation.state import State, find_run_settings
 from toolyard.core.failed_results import build_expired_result, build_failed_result, build_unknown_result
 from toolyard.core.items import ModelText, Problem
 from toolyard.core.settings.texts import TextName, get_text
@@ -65,7 +65,7 @@ async def drive(journal: Journal, deps: Deps) -> None:
             now = deps.clock.now()
             held = find_held(state, journal.epoch, deps.registry, now) if deps.registry.is_starting else NOTHING_HELD
             step = plan(state, journal.epoch, now, held)
-            match step:
+            match step:  # frequent steps first
                 case Wait(until):
                     judged = None  # a call that was held is checked again: its server may list another tool now
                     await journal.wait_changed(state, until if held == NOTHING_HELD else min(until, now + POLL_S))
@@ -73,15 +73,15 @@ async def drive(journal: Journal, deps: Deps) -> None:
                     workers.run(calls, state, just_judged=state is judged)
                 case AskModel():
                     workers.ask(state)
-                case Compact():
-                    workers.compact(step, state)
-                    # Returns at once if no summary was needed: the state has changed already.
-                    await journal.wait_changed(state, step.until)
-                case BeginRun() | GiveUpTurn() | GiveUpCalls() | Judge() | Expire() | Suspend() | End():
+                case Judge() | BeginRun() | Suspend() | End() | Expire() | GiveUpTurn() | GiveUpCalls():
                     workers.cancel_compaction()
                     journal.emit(*build_events(step, state, deps))
                     # Calls that start in exactly this state were judged in it, and need no second check.
                     judged = journal.state if isinstance(step, Judge) else None
+                case Compact():
+                    workers.compact(step, state)
+                    # Returns at once if no summary was needed: the state has changed already.
+                    await journal.wait_changed(state, step.until)
                 case Recover(calls):
                     workers.recover(calls, state)
                 case StopWork(calls):
@@ -125,6 +125,8 @@ def build_events(
     """Return the events of a step that needs no worker."""
     now = deps.clock.now()
     match step:
+        case Judge(calls):
+            return deps.policy_check.judge(calls, state, now)
         case BeginRun():
             return (build_run_started(state, deps),)
         case GiveUpTurn(owners):
@@ -133,8 +135,6 @@ def build_events(
         case GiveUpCalls(calls, owners):
             error = f"the server stopped {owners} times with this call; it is not tried again"
             return end_open_calls(calls, Problem(error=error, error_type="unavailable"), now)
-        case Judge(calls):
-            return deps.policy_check.judge(calls, state, now)
         case Expire():
             return build_expiry(step, now)
         case Suspend(waiting_for, wake_at):
@@ -185,7 +185,8 @@ def build_run_started(state: State, deps: Deps) -> RunStarted:
     The request's own values come first, then the conversation's, the division's and the server's. A division's limits
     also cap the others.
     """
-    request, settings = state.queue[0].request, state.settings
+    request = state.queue[0].request
+    settings = find_run_settings(state.settings, request)
     division = deps.division_for(request.caller)
     limits = request.limits or settings.limits or division.limits or deps.limits
     model = request.model or settings.model or deps.default_model

@@ -78,6 +78,7 @@ def build_request(
         tool_choice=resolve_tool_choice(run, offer),
         clock=clock,
         options=merge_options(run.request.options, run.settings.options),
+        native=run.request.native,
         correlation_id=run.correlation_id,
         memo=memo,
         key_models=run.request.caller.models,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, Misconfigured
-from toolyard.core.ports import SelectiveModel
+from toolyard.core.ports import NativeApiModel, SelectiveModel
 from toolyard.core.settings.model_access import is_denied, list_denied_models
 from toolyard.core.settings.model_cards import ModelCard
 from toolyard.core.settings.options import Options
@@ -41,6 +41,15 @@ class Models:
         except (Invalid, Misconfigured):
             return ()  # the run says why it cannot use the model
         return chosen.list_ignored(options) if isinstance(chosen, SelectiveModel) else ()
+
+    def find_provider(self, model: str, wire: str) -> str:
+        """Return the provider of a model if its API is the one with this name; empty if not, or if it is not known."""
+        try:
+            check_named_model(model, self._deps, may_name_address=False)
+            chosen = self._deps.models(model or self._deps.default_model)
+        except (Invalid, Misconfigured):
+            return ""  # the run says why it cannot use the model
+        return chosen.find_provider(wire) if isinstance(chosen, NativeApiModel) else ""
 
     def list_problems(self) -> dict[str, str]:
         """Return why the lists of some providers could not be fetched, by provider."""

@@ -79,11 +79,16 @@ class WireClient:
         )
 
     async def stream(
-        self, encode: Callable[[ModelRequest], Awaitable[bytes]], reader: ReplyReader, request: ModelRequest
+        self,
+        encode: Callable[[ModelRequest], Awaitable[bytes]],
+        reader: ReplyReader,
+        request: ModelRequest,
+        headers: Mapping[str, str] = NO_HEADERS,
     ) -> AsyncGenerator[ModelEvent, None]:
         """Yield deltas, then one TurnEnded or TurnFailed. Closing the generator closes the connection.
 
-        `encode` returns the body. If it raises WireFailure, nothing is sent and the turn fails with its problem.
+        `headers` are those of this request only. `encode` returns the body. If it raises WireFailure, nothing is sent
+        and the turn fails with its problem.
         """
         body = b""
         answer: HttpResponse | None = None
@@ -91,8 +96,8 @@ class WireClient:
         recorded = bytearray() if request.record_exchange else None
         try:
             body = await encode(request)
-            correlation = _build_correlation_headers(request.correlation_id)
-            answer = await self._http.send(body, correlation, request.clock.now, fail_fast=request.fail_fast)
+            headers = {**_build_correlation_headers(request.correlation_id), **headers}
+            answer = await self._http.send(body, headers, request.clock.now, fail_fast=request.fail_fast)
             packet = answer.first
             while packet:
                 if recorded is not None:

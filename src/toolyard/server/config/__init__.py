@@ -283,7 +283,7 @@ class Config(RuntimeSettings, Struct, frozen=True, kw_only=True):
     jwt: JwtConfig | None = None
     oidc: OidcConfig | None = None
     sessions: SessionLimits = SessionLimits()
-    """How long people stay signed in to the web page."""
+    """How long people stay signed in to the web page, and whether they need https."""
     trust: TrustRules = TrustRules()
     """How calls are restricted after untrusted content."""
     redact: RedactRules = RedactRules()

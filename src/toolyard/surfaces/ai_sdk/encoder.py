@@ -44,6 +44,8 @@ from toolyard.core.conversation.events import (
     TurnEvent,
     TurnFailed,
     TurnStarted,
+    is_call_event,
+    is_turn_event,
 )
 from toolyard.core.conversation.run_view import RunView
 from toolyard.core.errors import ToolyardError
@@ -211,9 +213,9 @@ class UiMessageEncoder:
         return request is not None and any(app_tool.name == tool for app_tool in request.app_tools)
 
     def _encode_durable(self, event: Durable) -> list[bytes]:
-        if isinstance(event, CallEvent):
+        if is_call_event(event):
             return [*map(_encode, self._build_call_frames(event))]
-        if isinstance(event, TurnEvent):
+        if is_turn_event(event):
             return self._encode_turn(event)
         match event:
             case RunEnded():

@@ -37,6 +37,8 @@ from toolyard.core.conversation.events import (
     TurnEvent,
     TurnFailed,
     TurnStarted,
+    is_call_event,
+    is_turn_event,
 )
 from toolyard.core.conversation.run_view import RunView, merge_citations
 from toolyard.core.items import Result
@@ -89,7 +91,7 @@ def _build_fleeting(event: Fleeting, view: RunView) -> list[StreamObject]:
         case TextAppended(text=text):
             return [{"type": "text.delta", "content": text}]
         case ReasoningAppended(text=text):
-            return [{"type": "reasoning.delta", "content": text}]
+            return [{"type": "reasoning.delta", "content": text}] if text else []
         case ArgumentsAppended():
             return []  # the whole arguments come with the call's `started`
         case CallProgressed():
@@ -100,9 +102,9 @@ def _build_fleeting(event: Fleeting, view: RunView) -> list[StreamObject]:
 
 
 def _build_durable(event: Durable, view: RunView, notices: RunNotices) -> list[StreamObject]:
-    if isinstance(event, CallEvent):
+    if is_call_event(event):
         return _build_call(event, view)
-    if isinstance(event, TurnEvent):
+    if is_turn_event(event):
         return _build_turn(event, view)
     match event:
         case RunEnded():
