@@ -15,7 +15,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.masking import MASK
 from toolyard.core.tools.mcp_servers import ServerCard, ServerSpec
 from toolyard.surfaces.http.errors import invalid_field
-from toolyard.surfaces.http.openapi import ERRORS
+from toolyard.surfaces.http.openapi import CHANGE_ERRORS
 from toolyard.surfaces.http.preconditions import read_expected_version
 from toolyard.surfaces.http.request_context import HttpRequest
 from toolyard.surfaces.operators.servers import (
@@ -40,7 +40,7 @@ COMMAND_FIELDS = ("command", "args", "env", "cwd")
 URL_FIELDS = ("url", "headers", "oauth")
 
 
-@put("/servers/{server_id:str}", responses=ERRORS, audited_as="server.change", tags=["servers"])
+@put("/servers/{server_id:str}", responses=CHANGE_ERRORS, audited_as="server.change", tags=["servers"])
 async def change_server(request: HttpRequest, server_id: PathId, data: JSONBody[Fields]) -> ServerAnswer:
     """Change a server's stored configuration; fields that are left out stay. A running server is restarted.
 

@@ -32,7 +32,7 @@ from toolyard.engine.run import Run
 from toolyard.surfaces.http.authorization import require_server_admin
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.http.idempotency import REPLAYED_HEADERS, admit_once, read_request_key
-from toolyard.surfaces.http.openapi import ERRORS
+from toolyard.surfaces.http.openapi import CHANGE_ERRORS, ERRORS
 from toolyard.surfaces.http.preconditions import build_etag, read_expected_version
 from toolyard.surfaces.http.request_body import LenientBody
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
@@ -185,7 +185,9 @@ async def add_server(request: HttpRequest, data: JSONBody[NewServer]) -> ServerA
     )
 
 
-@delete("/servers/{server_id:str}", status_code=200, responses=ERRORS, audited_as="server.remove", tags=["servers"])
+@delete(
+    "/servers/{server_id:str}", status_code=200, responses=CHANGE_ERRORS, audited_as="server.remove", tags=["servers"]
+)
 async def remove_server(request: HttpRequest, server_id: PathId) -> RemovedServer:
     """Stop a server and remove it, together with the record of its accepted tools. Their names stay bound to it.
 

@@ -16,7 +16,7 @@ from toolyard.core.errors import Invalid
 from toolyard.core.settings.runtime import EntryId, SettingForm, list_forms
 from toolyard.engine.settings.setting_store import SettingEntry, SettingStore
 from toolyard.surfaces.http.authorization import require_server_admin
-from toolyard.surfaces.http.openapi import ERRORS
+from toolyard.surfaces.http.openapi import CHANGE_ERRORS, ERRORS
 from toolyard.surfaces.http.preconditions import build_etag, read_expected_version
 from toolyard.surfaces.http.request_context import HttpRequest
 from toolyard.surfaces.surface import FixedSetting
@@ -77,7 +77,7 @@ async def get_entry(request: HttpRequest, kind: FromPath[str], name: FromPath[st
     return build_answer(get_settings(request).get(build_entry_id(kind, name)), "Setting found")
 
 
-@put(SETTING_PATH, responses=ERRORS, audited_as="setting.set", tags=["settings"])
+@put(SETTING_PATH, responses=CHANGE_ERRORS, audited_as="setting.set", tags=["settings"])
 async def set_entry(
     request: HttpRequest, kind: FromPath[str], name: FromPath[str], data: JSONBody[SettingBody]
 ) -> Response[SettingAnswer]:
@@ -92,7 +92,7 @@ async def set_entry(
     return build_answer(entry, f"{entry.kind}.{entry.name} is saved: it counts from the next run on")
 
 
-@delete(SETTING_PATH, status_code=200, responses=ERRORS, audited_as="setting.delete", tags=["settings"])
+@delete(SETTING_PATH, status_code=200, responses=CHANGE_ERRORS, audited_as="setting.delete", tags=["settings"])
 async def delete_entry(request: HttpRequest, kind: FromPath[str], name: FromPath[str]) -> SettingDeleted:
     """Delete an entry of the store, also one that is not used because the file has it. `If-Match` as for PUT."""
     admin = require_server_admin(request, PURPOSE)
