@@ -214,6 +214,29 @@ async def test_fallbacks_options_and_access_of_models_are_set_while_the_server_r
         await bob.post(f"{conversation}/chat", {"content": "hi"}, expect=503)
 
 
+async def test_a_rule_for_every_model_holds_for_the_model_of_a_preset_and_in_each_list_of_models() -> None:
+    provider = KeyedProvider("answer", "key")
+    keys = [build_key("root", "admin", tenant=""), build_key("ann", "analyst"), build_key("bob")]
+    async with provider.serving() as url, open_unconfigured(keys=keys, private_addresses=True) as http:
+        root, ann, bob = (http.with_key(name) for name in ("root", "ann", "bob"))
+        await root.put(PROVIDER, {"value": {"base_url": url, "api_key": "key"}})
+        await root.put("/settings/general/models", {"value": ["shop:small"]})
+        await root.put("/settings/model_access/*", {"value": {"roles": ["analyst"]}})
+        await ann.put("/presets/Short", {"settings": {"model": "shop:small"}, "shared": True})
+        for path in ("/v1/chat/completions", "/v1/messages"):
+            body = {"model": "preset:Short", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 100}
+            status, answer, _ = await ann.send_request("POST", path, body)
+            assert status == 200 and "answer" in str(answer)
+            status, refused, _ = await bob.send_request("POST", path, body)
+            assert status == 403 and "not for your roles" in str(refused)
+        conversation = await bob.create_conversation()
+        await bob.put(conversation, {"model": "preset:Short"})
+        await bob.post(f"{conversation}/chat", {"content": "hi"}, expect=403)
+        for headers in ({}, {"anthropic_version": "2023-06-01"}):
+            listed = [str((await caller.send_request("GET", "/v1/models", **headers))[1]) for caller in (ann, bob)]
+            assert ["shop:small" in models for models in listed] == [True, False]
+
+
 async def test_what_the_default_model_needs_is_not_deleted() -> None:
     async with open_unconfigured() as http:
         await http.put(PROVIDER, {"value": {"base_url": "http://127.0.0.1:9/v1", "api_key": "key"}})
