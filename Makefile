@@ -11,6 +11,7 @@ SERVING := $(VENV)/.serve-ready
 READY := $(VENV)/.ready
 CLUSTER := $(VENV)/.cluster-ready
 DOCS := $(VENV)/.docs-ready
+PACKAGING := .venv-package/.ready
 REAL_CLIENTS := tests/surfaces/openai/real_clients/requirements.txt
 REAL_CLIENTS_READY := .venv-clients/.ready
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
@@ -18,13 +19,13 @@ PAGE := src/toolyard/page/index.html
 # Tests that need a browser, other people's clients and servers, commands in processes of their own, or processes that
 # are killed: `make test-clients`.
 CLIENTS := tests/page tests/client tests/conformance tests/crash tests/injection tests/cli/commands tests/examples/test_cluster.py \
-	tests/examples/test_copilot.py tests/examples/test_react_chat.py tests/examples/test_shop.py tests/replicas \
+	tests/package tests/examples/test_copilot.py tests/examples/test_react_chat.py tests/examples/test_shop.py tests/replicas \
 	tests/surfaces/openai/real_clients tests/surfaces/ag_ui/real_clients tests/surfaces/ai_sdk/test_page.py tests/surfaces/ai_sdk/test_real_client.py \
 	tests/surfaces/test_other_origin.py tests/surfaces/test_real_provider.py tests/surfaces/mcp/test_clients.py \
 	tests/venues/mcp/test_real_servers.py tests/contracts/test_real_tools.py tests/wire/test_real_tools.py
 
 .DEFAULT_GOAL := help
-.PHONY: help serve page shop copilot react-chat cluster cluster-storm browser test test-fast test-clients check docs bench bench-compare bench-growth crash mcp-storm fuzz screenshots conformance offline-score
+.PHONY: help serve page shop copilot react-chat cluster cluster-storm browser test test-fast test-clients test-wheel test-claude-code walk-deployment lint check package sbom docs bench bench-compare bench-growth crash mcp-storm fuzz screenshots conformance offline-score
 
 help:
 	@echo "make serve   start a server on http://127.0.0.1:8080 with the household tools (ARGS=\"--port 0\" adds flags)"
@@ -36,7 +37,13 @@ help:
 	@echo "make test    run the tests, but for those of test-clients"
 	@echo "make test-fast     run the tests of the core, the engine and the flows, in about a minute"
 	@echo "make test-clients  run the tests with browsers, other people's clients and servers, commands, and killed processes"
+	@echo "make test-wheel    build the package from a clean clone, install it for each Python from 3.11 on and use it (6 minutes)"
+	@echo "make test-claude-code  install Claude Code from npm (350 MB) and let it work on this server"
+	@echo "make walk-deployment  walk through deploy/compose.yaml without Docker; needs Caddy"
+	@echo "make lint    the part of make check that takes seconds: lint and formatting"
 	@echo "make check   lint, formatting, types, import direction and the ceilings of tests/test_shape.py"
+	@echo "make package build the sdist and the wheel in dist, with the web page"
+	@echo "make sbom    list what the wheel and its page are made of in build/sbom (CycloneDX)"
 	@echo "make docs    build the documentation as a site in build/site and check its links"
 	@echo "make bench   measure against peers and print one table"
 	@echo "make bench-compare BASE=COMMIT  measure that commit and this tree in turn, and fail if something is slower (3 minutes)"
@@ -81,12 +88,41 @@ test-clients: $(READY) $(REAL_CLIENTS_READY) $(PAGE) browser
 	$(BIN)/python web/build.py test
 	$(BIN)/python -m pytest -n 3 --dist worksteal $(CLIENTS)
 
-check: $(READY)
+# The package as a user gets it: from a clone without anything built, in environments without anything else.
+test-wheel: $(READY) $(PACKAGING) browser
+	@rm -rf build/clone build/wheel
+	git clone --quiet . build/clone
+	.venv-package/bin/python -m build --outdir build/wheel build/clone
+	cd tests && ../$(BIN)/python -m package.try_wheel ../build/wheel/*.whl --uv ../.venv-package/bin/uv --picture ../build/wheel/page.png
+
+test-claude-code: $(READY) $(REAL_CLIENTS_READY)
+	$(BIN)/python -m pytest tests/surfaces/openai/real_clients/try_claude_code.py
+
+walk-deployment: $(READY) $(PAGE) browser
+	cd tests && ../$(BIN)/python -m package.walk_deployment $(ARGS)
+
+lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+check: lint
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest tests/test_shape.py
+
+package: $(PACKAGING)
+	@rm -rf dist
+	.venv-package/bin/python -m build --outdir dist .
+
+sbom: $(PACKAGING) $(NODE)
+	@[ -d dist ] || { echo "Build the package first: make package sbom"; exit 2; }
+	@rm -rf build/sbom && mkdir -p build/sbom
+	.venv-package/bin/uv venv --quiet --python .venv-package/bin/python build/sbom/environment
+	.venv-package/bin/uv pip install --quiet --python build/sbom/environment/bin/python \
+		"$$(ls dist/*.whl)[client,local,mcp,otel,postgres,server]"
+	.venv-package/bin/cyclonedx-py environment --output-reproducible --of JSON -o build/sbom/packages.cdx.json \
+		build/sbom/environment/bin/python
+	$(BIN)/python web/build.py sbom
 
 docs: $(DOCS)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -102,6 +138,7 @@ bench-growth: $(READY)
 bench: $(READY)
 	$(BIN)/python bench/run.py
 	$(BIN)/python bench/mcp_run.py
+	$(BIN)/python bench/operators_run.py
 
 crash: $(READY)
 	cd tests && ../$(BIN)/python crash/storm.py --storms 50
@@ -161,6 +198,13 @@ $(REAL_CLIENTS_READY): $(REAL_CLIENTS)
 	@echo "Setting up .venv-clients (once, about two minutes) ..."
 	@$(PYTHON) -m venv .venv-clients
 	@.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps -r $(REAL_CLIENTS)
+	@touch $@
+
+# What builds the package, and tries it.
+$(PACKAGING): constraints.txt
+	@echo "Setting up .venv-package (once) ..."
+	@$(PYTHON) -m venv .venv-package
+	@.venv-package/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt build cyclonedx-bom uv
 	@touch $@
 
 # What replicas need besides, and a database for them.

@@ -53,6 +53,8 @@ class Figure:
     required: bool = True
     growth: Cells = field(default_factory=dict[str, float])
     """By contestant, the cost divided by that of the row before."""
+    spread: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
+    """By contestant, the lowest and the highest of the values whose median the cell is."""
 
 
 @dataclass(frozen=True)

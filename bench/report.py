@@ -47,6 +47,9 @@ def _format_cell(figure: Figure, name: str) -> str:
     if name not in figure.cells:
         return ""
     text = f"{figure.cells[name]:,.{figure.digits}f}"
+    if name in figure.spread:
+        lowest, highest = figure.spread[name]
+        return f"{text} ({lowest:,.{figure.digits}f}–{highest:,.{figure.digits}f})"
     return f"{text} ({figure.growth[name]:.1f}×)" if name in figure.growth else text
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import peers
-from contest import Contestant, ContestError, MockServer, Worker
+from contest import Contestant, ContestError, MockServer, Order, Worker
 from peers import Peer
 
 YARD, BARE, PEER, MODEL = "Toolyard", "bare Starlette", "FastAPI + pydantic-ai", "the model itself"
@@ -23,16 +23,25 @@ PEERS = (
     Peer(PEER, "fastapi", FASTAPI_PINS, f"{SERVER}, fastapi, httpx2, pydantic_ai.models.openai", ""),
     Peer(BARE, "aiohttp", STARLETTE_PINS, f"{SERVER}, aiohttp, msgspec, starlette", ""),
 )
-PROXY = Peer(LITELLM, "litellm", LITELLM_PINS, f"{SERVER}, litellm, fastapi", "", peers.ROOT / ".venv-litellm")
+# While it is imported, it downloads the prices of models in a thread, unless it is told to use those that it has.
+LITELLM_IMPORTS = f'import os; os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"; {SERVER}, litellm, fastapi'
+PROXY = Peer(LITELLM, "litellm", LITELLM_PINS, LITELLM_IMPORTS, "", peers.ROOT / ".venv-litellm")
+FASTMCP = "fastmcp"
+FASTMCP_PINS = ("fastmcp==4.1.2", *SERVED_BY)
+FASTMCP_PEER = Peer(FASTMCP, "fastmcp", FASTMCP_PINS, f"{SERVER}, fastmcp", "", peers.ROOT / ".venv-fastmcp")
 SCRIPTS = {
     YARD: "toolyard_server.py",
     BARE: "bare_server.py",
     PEER: "fastapi_pydantic_ai_server.py",
     LITELLM: "litellm_server.py",
+    FASTMCP: "fastmcp_server.py",
 }
-PYTHONS = {YARD: sys.executable, **{peer.name: str(peer.python) for peer in (*PEERS, PROXY)}}
+PYTHONS = {YARD: sys.executable, **{peer.name: str(peer.python) for peer in (*PEERS, PROXY, FASTMCP_PEER)}}
 CHAT, RESPONSES, AI_SDK, AG_UI = "/v1/chat/completions", "/v1/responses", "/ai-sdk/chat", "/ag-ui"
 LOAD = Contestant("the load", sys.executable, "../server_load.py")
+WARM_UP = {"scenario": "loops", "together": 10, "loops": 20, "chunks": 5, "turns": 2}
+PROXY_WARM_UP = {**WARM_UP, "turns": 0, "path": CHAT}
+"""For a server that runs no tools."""
 Answer = dict[str, Any]
 
 
@@ -57,11 +66,14 @@ class Servers:
     show_progress: Callable[[str], None]
     absent: dict[str, str] = field(default_factory=dict[str, str])
     """The peers that failed, with the reason: the bench continues without them."""
+    load: Contestant = LOAD
+    warm_ups: Mapping[str, Order] = field(default_factory=lambda: {LITELLM: PROXY_WARM_UP})
+    """What the load generator does when a server has started, where it differs from `WARM_UP`."""
     _running: dict[str, tuple[Worker, Answer]] = field(default_factory=dict[str, tuple[Worker, Answer]])
     _stack: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> Self:
-        self._load = self._stack.enter_context(Worker(LOAD))
+        self._load = self._stack.enter_context(Worker(self.load))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -106,9 +118,7 @@ class Servers:
             worker = Worker(Contestant(name, PYTHONS[name], f"../servers/{SCRIPTS[name]}", self.environment))
             self._stack.push(lambda *_: self._end(worker))
             self._running[name] = worker, (address := worker.ask({"model": self.model_url}))
-            # The proxy runs no tools.
-            warm_up = {"turns": 0, "path": CHAT} if name == LITELLM else {"turns": 2}
-            self._load.ask({"scenario": "loops", **address, "together": 10, "loops": 20, "chunks": 5, **warm_up})
+            self._load.ask({**self.warm_ups.get(name, WARM_UP), **address})
         return self._running[name][1]
 
     def _end(self, worker: Worker) -> None:

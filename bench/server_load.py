@@ -8,6 +8,7 @@ import asyncio
 import json
 import re
 import sys
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from time import clock_gettime, perf_counter
 from typing import Any
@@ -42,12 +43,12 @@ class Connection(asyncio.Protocol):
             self.first_at = self.first_at or perf_counter()
         marked = self.mark and self.mark in self.body[-len(data) - len(self.mark) :]
         if marked or self.body.endswith(ENDED) or not self.body.startswith(b"HTTP/1.1 200"):
-            self._end()
+            self.end()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end()
+        self.end()
 
-    def _end(self) -> None:
+    def end(self) -> None:
         if self._over is not None and not self._over.done():
             self._over.set_result(None)
 
@@ -81,13 +82,14 @@ class Order(dict[str, Any]):
 
     def build_request(self, number: int = 0) -> bytes:
         """Return a request. Those with different numbers are not sendings of the same one."""
-        prompt = f"{self.build_prompt()} #{number}"
+        prompt = f"{self.build_prompt()} #{number:012}"
         bodies: dict[str, object] = {
             "/ai/respond": {"prompt": prompt, **self.get("more", {})},
             "/v1/chat/completions": {
                 "model": self.get("model", "default"),
                 "stream": True,
-                "messages": [{"role": "user", "content": prompt}],
+                "messages": [*self.get("documents", []), {"role": "user", "content": prompt}],
+                **({"tools": self["tools"]} if "tools" in self else {}),
             },
             "/v1/responses": {"model": "default", "stream": True, "store": False, "input": prompt},
             "/ai-sdk/chat": {
@@ -327,12 +329,12 @@ SCENARIOS = {
 }
 
 
-def main() -> None:
+def main(scenarios: Mapping[str, Callable[[Order], Coroutine[Any, Any, object]]] = SCENARIOS) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         for line in sys.stdin:
             order = Order(json.loads(line))
             try:
-                result: object = runner.run(SCENARIOS[str(order["scenario"])](order))
+                result = runner.run(scenarios[str(order["scenario"])](order))
             except Exception as error:
                 result = {"error": f"{type(error).__name__}: {getattr(error, 'exceptions', [error])[0]}"}
             print(json.dumps(result), flush=True)

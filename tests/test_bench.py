@@ -165,7 +165,8 @@ for peer in (*server_contest.PEERS, server_contest.PROXY):
     modules = {node.module for node in ast.walk(script) if isinstance(node, ast.ImportFrom)}
     modules |= {alias.name for node in ast.walk(script) if isinstance(node, ast.Import) for alias in node.names}
     imported = {name.partition(".")[0] for name in modules} - own - {*sys.stdlib_module_names, "pydantic"}
-    named = {alias.name.partition(".")[0] for alias in ast.parse(peer.imports).body[0].names}
+    imports = [node for node in ast.walk(ast.parse(peer.imports)) if isinstance(node, ast.Import)]
+    named = {alias.name.partition(".")[0] for node in imports for alias in node.names}
     print(imported - named or "all")
 """)
     assert (done.returncode, done.stdout.split()) == (0, ["all", "all", "all"]), done

@@ -2,15 +2,19 @@
 
 import json
 import re
+import tomllib
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import pytest
 import yaml
 
 from toolyard.cli import parse_arguments
+from toolyard.cli.secret_files import read_secret_files
 from toolyard.observability.metrics import Load, Metrics
 from toolyard.server.config import load
+from toolyard.server.wiring import load_configured_tools
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
 MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
@@ -48,8 +52,7 @@ def read_stages() -> list[list[tuple[str, str]]]:
 
 def get_seconds(settings: dict[str, str]) -> float:
     """Return how long a replica with these variables may take to stop. Also checks that they are settings."""
-    secrets = {"PGPASSWORD", "TOOLYARD_SECRET"}
-    config = load(None, {name: value for name, value in settings.items() if name not in secrets}, {})
+    config = load(None, {name: value for name, value in settings.items() if not name.endswith("_FILE")}, {})
     assert config.drain_s is not None
     return config.drain_s + config.grace_s + SHUTDOWN_S
 
@@ -94,6 +97,85 @@ def test_compose_gives_each_replica_the_time_to_stop_and_no_more_rights_than_it_
     upstreams = (DEPLOY / "Caddyfile").read_text("utf-8")
     assert all(f"{name}:8080" in upstreams for name in services if name.startswith("replica"))
     assert "health_uri /readyz" in upstreams and "flush_interval -1" in upstreams
+
+
+def test_compose_has_tls_and_keeps_its_certificates() -> None:
+    compose = load_yaml("compose.yaml")
+    caddy = compose["services"]["caddy"]
+    assert {"80:80", "443:443"} <= set(caddy["ports"])
+    assert caddy["environment"] == {"SITE_ADDRESS": "${SITE_ADDRESS:-localhost}"}
+    assert "\n{$SITE_ADDRESS:localhost} {\n" in (DEPLOY / "Caddyfile").read_text("utf-8")
+    assert "caddy-data:/data" in caddy["volumes"] and "caddy-data" in compose["volumes"]
+    others = [service for name, service in compose["services"].items() if name != "caddy"]
+    assert not any("ports" in service for service in others), "only Caddy is reached from outside"
+
+
+def test_every_secret_of_compose_is_a_file_that_its_service_gets_and_the_comment_makes() -> None:
+    compose = load_yaml("compose.yaml")
+    comments = read_comments("compose.yaml")
+    named: set[str] = set()
+    for service in compose["services"].values():
+        variables = {name: str(value) for name, value in service.get("environment", {}).items()}
+        files = {name: value for name, value in variables.items() if name.endswith("_FILE")}
+        assert not [name for name in variables.keys() - files.keys() if name.endswith(("PASSWORD", "SECRET", "KEY"))]
+        assert {value.removeprefix("/run/secrets/") for value in files.values()} == set(service.get("secrets", []))
+        named |= set(service.get("secrets", []))
+        if "TOOLYARD_SECRET_FILE" in files:
+            assert set(map(find_secret_name, files)) == {"PGPASSWORD", "TOOLYARD_SECRET", "OPENAI_API_KEY"}
+    assert compose["secrets"] == {name: {"file": f"./secrets/{name}"} for name in named}
+    assert all(name in comments for name in named)
+
+
+def find_secret_name(variable: str) -> str:
+    """Return the variable that the command sets when this one names a file."""
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "secret").write_text("x")
+        environment = {variable: f"{folder}/secret"}
+        read_secret_files(environment)
+    (name,) = environment
+    return name
+
+
+def write_mounted_files(folder: Path) -> None:
+    for name, text in load_yaml("kubernetes/files.yaml")["data"].items():
+        (folder / name).write_text(text)
+
+
+@pytest.mark.parametrize("kind", ["compose", "kubernetes"])
+def test_the_mounted_configuration_is_valid_and_its_tool_answers(kind: str, tmp_path: Path) -> None:
+    if kind == "kubernetes":
+        write_mounted_files(tmp_path)
+    folder = tmp_path if kind == "kubernetes" else DEPLOY / "config"
+    config = load(folder / "toolyard.toml", {"TOOLYARD_STORE": "memory:"}, {})
+    (tool,) = load_configured_tools(config, folder)
+    assert tool.definition.name == "opening_hours"
+
+
+def test_compose_and_kubernetes_mount_the_configuration_where_the_image_works() -> None:
+    folder = dict(read_stages()[1])["WORKDIR"]
+    replica = load_yaml("compose.yaml")["services"]["replica-1"]
+    assert replica["volumes"] == [f"./config:{folder}:ro"]
+    pod = load_yaml("kubernetes/deployment.yaml")["spec"]["template"]["spec"]
+    mounts = {mount["name"]: mount for mount in pod["containers"][0]["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    assert mounts["files"] == {"name": "files", "mountPath": folder, "readOnly": True}
+    assert volumes["files"]["configMap"]["name"] == load_yaml("kubernetes/files.yaml")["metadata"]["name"]
+
+
+def test_kubernetes_offers_the_page_with_tls() -> None:
+    ingress = load_yaml("kubernetes/ingress.yaml")["spec"]
+    (tls,), (rule,) = ingress["tls"], ingress["rules"]
+    assert tls["hosts"] == [rule["host"]] and tls["secretName"]
+    backend = rule["http"]["paths"][0]["backend"]["service"]
+    service = load_yaml("kubernetes/service.yaml")
+    assert backend["name"] == service["metadata"]["name"]
+    assert backend["port"]["name"] in [port["name"] for port in service["spec"]["ports"]]
+
+
+def test_every_file_names_the_version_of_the_package() -> None:
+    version = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+    for file in ("Dockerfile", "compose.yaml", "kubernetes/deployment.yaml", "kubernetes/kustomization.yaml"):
+        assert set(re.findall(r"toolyard:(\d+\.\d+\.\d+)", (DEPLOY / file).read_text("utf-8"))) == {version}, file
 
 
 def read_comments(name: str) -> str:
@@ -155,6 +237,8 @@ def test_every_manifest_is_one_document_and_holds_no_secret(file: Path) -> None:
     if file.name == "kustomization.yaml":
         assert {*manifest["resources"], file.name, "secret.example.yaml"} == {path.name for path in MANIFESTS}
         return
-    assert manifest["kind"] and manifest["apiVersion"] and manifest["metadata"]["name"] == "toolyard"
+    assert (
+        manifest["kind"] and manifest["apiVersion"] and manifest["metadata"]["name"] in ("toolyard", "toolyard-files")
+    )
     if manifest["kind"] == "Secret":
         assert set(manifest["stringData"].values()) == {""}

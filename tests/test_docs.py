@@ -1,10 +1,12 @@
 """The documentation is true: its examples run, its links lead somewhere, and the files that it names exist."""
 
 import asyncio
+import importlib.util
 import os
 import re
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -182,6 +184,25 @@ NODE_TYPES = """declare const process: {
   stdout: { write(text: string): void };
 };
 """
+
+
+# References
+
+
+def load_references() -> ModuleType:
+    """Return the generator of the reference pages, which is not part of a package."""
+    spec = importlib.util.spec_from_file_location("references", ROOT / "docs" / "references.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_generated_parts_of_the_reference_are_current() -> None:
+    pages: dict[Path, str] = load_references().render_pages()
+    assert {path.name for path in pages} == {"cli.md", "conversations.md", "http.md", "respond.md"}
+    stale = [path.name for path, page in pages.items() if path.read_text("utf-8") != page]
+    assert stale == [], "run python docs/references.py"
 
 
 # Links and names

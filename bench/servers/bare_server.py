@@ -21,6 +21,7 @@ from hand_loop import ADD_SCHEMA, ToolCall, Turn, decode_add, encode
 
 TOOLS = [{"type": "function", "function": {"name": "add", "description": "Add two numbers.", "parameters": ADD_SCHEMA}}]
 HEAD = b'{"model":"bench","stream":true,"stream_options":{"include_usage":true},"tools":%b,"messages":[' % encode(TOOLS)
+PLAIN_HEAD = b'{"model":"bench","stream":true,"stream_options":{"include_usage":true},"messages":'
 HEADERS = {"Content-Type": "application/json", "Authorization": "Bearer bench"}
 URL = f"{read_model_url()}/v1/chat/completions"
 
@@ -29,7 +30,17 @@ class BareBody(Struct):
     prompt: str
 
 
+class ChatMessage(Struct):
+    role: str
+    content: str
+
+
+class ChatBody(Struct):
+    messages: list[ChatMessage]
+
+
 decode_body = Decoder(BareBody).decode
+decode_chat_body = Decoder(ChatBody).decode
 
 
 def encode_event(**fields: object) -> bytes:
@@ -72,6 +83,31 @@ async def respond(request: Request) -> StreamingResponse:
     return StreamingResponse(run(request.app.state.session, body.prompt), media_type="text/event-stream")
 
 
+def encode_chunk(delta: dict[str, str], finish_reason: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": finish_reason}
+    return encode_event(id="chatcmpl-bare", object="chat.completion.chunk", created=0, model="bench", choices=[choice])
+
+
+async def relay(session: aiohttp.ClientSession, messages: list[ChatMessage]) -> AsyncIterator[bytes]:
+    texts: list[str] = []
+    turn = Turn(texts.append)
+    yield encode_chunk({"role": "assistant", "content": ""})
+    async with session.post(URL, data=PLAIN_HEAD + encode(messages) + b"}") as response:
+        response.raise_for_status()
+        async for packet in response.content.iter_any():
+            turn.feed(packet)
+            if texts:
+                yield b"".join([encode_chunk({"content": text}) for text in texts])
+                texts.clear()
+    yield encode_chunk({}, turn.finish_reason) + b"data: [DONE]\n\n"
+
+
+async def complete(request: Request) -> StreamingResponse:
+    """Answer a chat completion without tools: decode what was sent, encode it for the model, pass the text on."""
+    body = decode_chat_body(await request.body())
+    return StreamingResponse(relay(request.app.state.session, body.messages), media_type="text/event-stream")
+
+
 @asynccontextmanager
 async def lifespan(app: Starlette) -> AsyncIterator[None]:
     connector = aiohttp.TCPConnector(limit=0)
@@ -82,4 +118,8 @@ async def lifespan(app: Starlette) -> AsyncIterator[None]:
 
 
 if __name__ == "__main__":
-    serve(Starlette(routes=[Route("/ai/respond", respond, methods=["POST"])], lifespan=lifespan))
+    routes = [
+        Route("/ai/respond", respond, methods=["POST"]),
+        Route("/v1/chat/completions", complete, methods=["POST"]),
+    ]
+    serve(Starlette(routes=routes, lifespan=lifespan))

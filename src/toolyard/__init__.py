@@ -31,7 +31,7 @@ from toolyard.engine.run import Run
 from toolyard.engine.run_options import RunOptions
 from toolyard.engine.run_result import RunResult, ToolRun
 from toolyard.observability.log_lines import configure_logging
-from toolyard.venues.function import FunctionTool, ToolLike, tool
+from toolyard.venues.function import FunctionTool, ToolLike, tool, tools_from_openai
 from toolyard.venues.function.executor import Executor
 from toolyard.yard import Yard
 
@@ -80,4 +80,5 @@ __all__ = [
     "Yard",
     "configure_logging",
     "tool",
+    "tools_from_openai",
 ]

@@ -6,12 +6,14 @@ from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolyard.core.conversation.commands import Command, CommandOutcome
 from toolyard.core.conversation.events import Entry, Event
 from toolyard.core.errors import Invalid
-from toolyard.core.items import Item
+from toolyard.core.items import Item, ModelText, SystemText, TextPart, UserMessage
 
+LONG_TEXT_CHARS = 1000
 _encoder = msgspec.json.Encoder()
 _entries = msgspec.json.Decoder(Entry)
 _commands: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
@@ -63,6 +65,26 @@ def check_items(items: Sequence[Item]) -> None:
     """Raise Invalid for items that could not be decoded again, as `check_encodable` does for a whole command."""
     with _raise_invalid("Item"):
         _items.decode(_encoder.encode(items))
+
+
+def omit_long_text(item: Item) -> Item:
+    """Return an item to check instead of one with a long text, which is checked here. Raises Invalid.
+
+    A string comes back from the log as it was if it can be encoded as UTF-8, and to ask this is much cheaper than to
+    encode it as JSON and to decode that.
+    """
+    if type(item) is UserMessage:
+        (part,) = item.parts if len(item.parts) == 1 else (None,)
+        text = part.text if type(part) is TextPart else None
+        shortened = {"parts": ()}
+    else:
+        text = item.text if type(item) is ModelText or type(item) is SystemText else None
+        shortened = {"text": ""}
+    if type(text) is not str or len(text) < LONG_TEXT_CHARS:
+        return item
+    with _raise_invalid(type(item).__name__):
+        text.encode()
+    return replace(item, **shortened)
 
 
 @contextmanager

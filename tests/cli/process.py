@@ -62,9 +62,14 @@ class ServerProcess:
     """A server in a process of its own; what it says is read as it comes."""
 
     def __init__(
-        self, folder: Path, arguments: Sequence[str], more: Mapping[str, str], program: Sequence[str] = PROGRAM
+        self,
+        folder: Path,
+        arguments: Sequence[str],
+        more: Mapping[str, str],
+        program: Sequence[str] = PROGRAM,
+        python: Path | str = sys.executable,
     ) -> None:
-        command = [sys.executable, *program, "serve", "--port", "0", *arguments]
+        command = [str(python), *program, "serve", "--port", "0", *arguments]
         env = build_environment(folder, **more)
         self.process = subprocess.Popen(command, cwd=folder, env=env, stdout=-1, stderr=-1, text=True)
         self.url = ""
@@ -124,10 +129,14 @@ class ServerProcess:
 
 @contextmanager
 def start_server(
-    folder: Path, *arguments: str, program: Sequence[str] = PROGRAM, **more: str
+    folder: Path,
+    *arguments: str,
+    program: Sequence[str] = PROGRAM,
+    python: Path | str = sys.executable,
+    **more: str,
 ) -> Generator[ServerProcess]:
     """Yield a server once it has printed its address."""
-    server = ServerProcess(folder, arguments, more, program)
+    server = ServerProcess(folder, arguments, more, program, python)
     try:
         server.read_address()
         yield server

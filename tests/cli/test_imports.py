@@ -47,4 +47,5 @@ def test_pydantic_is_imported_once_a_function_becomes_a_tool() -> None:
 def test_a_server_is_imported_without_the_packages_that_its_first_answer_does_not_need() -> None:
     modules = list_modules("import toolyard.cli.commands.serve, toolyard.server.serving, toolyard.surfaces.app")
     assert {"litestar", "uvicorn"} <= modules
+    assert "toolyard.surfaces.server_info.stream_schemas" not in modules, "it is loaded with the OpenAPI document"
     assert modules & (HEAVY - {"litestar", "uvicorn", "pydantic"}) == set()

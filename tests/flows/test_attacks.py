@@ -110,6 +110,7 @@ def nest_objects(levels: int) -> dict[str, object]:
     "request_options",
     [
         {"message": "bad \ud800"},
+        {"message": "bad \ud800" * 500},
         {"message": "x", "correlation_id": "\udcff"},
         {"message": "x", "caller": Caller(user="\udcff")},
         {"message": "x", "caller": Caller(user=17)},  # pyright: ignore[reportArgumentType]

@@ -51,7 +51,7 @@ def test_a_wheel_holds_the_page_and_what_is_installed_from_it_serves_it(tmp_path
     for name in ("src", "web"):
         shutil.copytree(ROOT / name, source / name, ignore=left_out)
     shutil.rmtree(source / "src" / "toolyard" / "page")  # the build has to make it anew
-    for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore"):
+    for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE", ".gitignore"):
         shutil.copy(ROOT / name, source)
     (source / "web" / "node_modules").symlink_to(packages)
     os.utime(source / "web" / "package-lock.json", (0, 0))  # older than the packages: they are not to be fetched again

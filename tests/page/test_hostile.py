@@ -60,7 +60,7 @@ def evil(kind: str) -> object:
 
 
 @tool(idempotent=True)
-def plant(tree: Node) -> str:
+def plant(tree: Node, place: str = "garden") -> str:
     """A tree in a tree in a tree."""
     return tree.name
 

@@ -143,6 +143,30 @@ async def test_retries_of_a_request_whose_run_failed_start_one_run(kind: str) ->
     assert (status, len({answer["id"] for answer in answers}), charges) == (429, 1, [1])
 
 
+@pytest.mark.parametrize("kind", ["memory", "postgres"])
+async def test_a_retry_joins_the_run_that_another_replica_has_started_meanwhile(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = [fail("busy", "rate_limited")]
+
+    def choose(request: ModelRequest) -> Turn:
+        return failures.pop() if failures else choose_charge_turn(request)
+
+    async with open_pair(kind, choose) as replicas:
+        body, retry = {"input": "Hello"}, {"x-stainless-retry-count": "1"}
+        status, _, _ = await replicas[0].http.send_request("POST", "/v1/responses", body)
+        runs = replicas[1].yard.service.runs
+        repeat, earlier = runs.repeat, list[Json]()
+
+        async def repeat_late(*arguments: Any) -> Any:
+            earlier.append(await post(replicas[0], "/v1/responses", body, **retry))
+            return await repeat(*arguments)
+
+        monkeypatch.setattr(runs, "repeat", repeat_late)
+        joined = await post(replicas[1], "/v1/responses", body, **retry)
+    assert (status, [joined["id"]], charges) == (429, [answer["id"] for answer in earlier], [1])
+
+
 async def test_a_delivery_is_joined_that_comes_between_the_look_and_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     tools = [{"type": "function", **PHOTO["function"]}]
     async with open_pair("memory") as replicas:

@@ -17,6 +17,13 @@ BY_ROLE = OidcConfig(issuer="https://id.example", client_id="toolyard", roles={"
 OPEN = OidcConfig(issuer="https://id.example", client_id="toolyard", allow_everybody=True, tenants={"ops": "shop"})
 BY_EMAIL = OidcConfig(issuer="https://id.example", client_id="toolyard", user_claim="email", allow_everybody=True)
 
+BY_EMAIL_GROUPS = OidcConfig(
+    issuer="https://id.example",
+    client_id="toolyard",
+    groups_claim="email",
+    roles={"ann@shop.example": ("admin",)},
+)
+
 
 @pytest.mark.parametrize(
     ("config", "groups", "roles", "tenant"),
@@ -50,6 +57,7 @@ def test_groups_give_roles_and_a_tenant(config: OidcConfig, groups: object, role
         (CONFIG, {"groups": ["ops"], "sub": ["ann"]}, "does not tell the claim sub"),
         (BY_EMAIL, {"email": "ann@shop.example"}, "has not verified"),
         (BY_EMAIL, {"email": "ann@shop.example", "email_verified": "false"}, "has not verified"),
+        (BY_EMAIL_GROUPS, {"email": "ann@shop.example"}, "has not verified"),
     ],
 )
 def test_a_person_without_a_name_or_a_group_or_with_two_tenants_is_refused(

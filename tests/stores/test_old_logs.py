@@ -15,7 +15,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.conversation import events
 from toolyard.core.conversation.events import Durable, Entry
 from toolyard.core.conversation.notes import Note
-from toolyard.core.conversation.settings import Settings
+from toolyard.core.conversation.settings import Settings, SettingsChange
 from toolyard.core.items import (
     Call,
     FilePart,
@@ -24,6 +24,7 @@ from toolyard.core.items import (
     Problem,
     Reasoning,
     Result,
+    Seal,
     SystemText,
     TextPart,
     Usage,
@@ -294,6 +295,14 @@ WRITTEN_EVENTS: tuple[Durable, ...] = (
         options=structs.replace(QUEUED.options, parallel_tool_calls=False, extra={"verbosity": "low"}),
         client_fields={"metadata": {"order": "7"}, "background": True},
         leave_s=30.0,
+    ),
+    structs.replace(
+        QUEUED,
+        options=structs.replace(QUEUED.options, parallel_tool_calls=False, extra={"verbosity": "low"}),
+        client_fields={"metadata": {"order": "7"}, "background": True},
+        leave_s=30.0,
+        preset=SettingsChange(system_prompt="Be kind.", model="other", max_tokens=4000),
+        native=Seal(provider="anthropic", data='{"cache_control":{"type":"ephemeral"}}'),
     ),
     events.TurnEnded(
         items=ITEMS,

@@ -1,8 +1,9 @@
 """A search finds the same conversations in every store: by any part of a text, in any script, whatever is indexed."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -30,6 +31,7 @@ from toolyard.stores.postgres import PostgresStore
 from toolyard.stores.postgres.connections import Database
 from toolyard.stores.postgres.search import index_some
 from toolyard.stores.postgres_settings import PostgresSettings
+from toolyard.stores.search_terms import SCAN_SIZE
 from toolyard.stores.sqlite import SqliteStore
 
 Index = Callable[[], Awaitable[None]]
@@ -57,12 +59,13 @@ class Writer:
         self._seqs[conversation] = seq + len(entries)
         await self._store.append(Append(conversation=conversation, epoch=claim.epoch, entries=entries))
 
-    async def open(self, conversation: str, title: str = "", *texts: str) -> None:
-        opened = ConversationOpened(owner=Caller(user="ana", tenant=self._tenant), settings=Settings(title=title))
+    async def open(self, conversation: str, title: str = "", *texts: str, unlisted: bool = False) -> None:
+        settings = Settings(title=title, unlisted=unlisted)
+        opened = ConversationOpened(owner=Caller(user="ana", tenant=self._tenant), settings=settings)
         await self.add(conversation, opened, *(say(f"{conversation}.{n}", text) for n, text in enumerate(texts)))
 
-    async def find(self, text: str, limit: int = 50) -> list[str]:
-        query = CatalogQuery(tenant=self._tenant, text=text, limit=limit)
+    async def find(self, text: str, limit: int = 50, *, unlisted: bool = False) -> list[str]:
+        query = CatalogQuery(tenant=self._tenant, text=text, limit=limit, unlisted=unlisted)
         return [card.id for card in await self._store.cards(query)]
 
 
@@ -133,6 +136,35 @@ async def test_messages_that_were_removed_and_conversations_that_were_deleted_ar
     assert await writer.find("secret") == []
     await index()
     assert await writer.find("secret") == []
+
+
+async def test_unlisted_conversations_are_found_if_they_are_asked_for(indexed_store: tuple[Store, Index]) -> None:
+    store, index = indexed_store
+    writer = Writer(store)
+    for number in range(SCAN_SIZE + 2):  # more than a search compares before it asks the index
+        await writer.open(f"other {number:04}", "", "nothing")
+    await writer.open("listed", "", "a rare word")
+    await writer.open("unlisted", "", "a rare word", unlisted=True)
+    await writer.add("unlisted", say("later", "and another one"))
+    for number in range(SCAN_SIZE + 2):
+        await writer.open(f"newer {number:04}", "", "nothing")
+    for _ in range(2):
+        assert await writer.find("rare word") == ["listed"]
+        assert await writer.find("rare word", unlisted=True) == ["unlisted", "listed"]
+        assert await writer.find("another one", unlisted=True) == ["unlisted"]
+        assert await writer.find("rarely", unlisted=True) == []
+        await index()
+
+
+async def test_texts_of_unlisted_conversations_are_not_indexed(tmp_path: Path) -> None:
+    async with open_sqlite(tmp_path / "a.db") as (store, index):
+        writer = Writer(store)
+        await writer.open("listed", "", "said in public")
+        await writer.open("unlisted", "its title", "said in passing", unlisted=True)
+        await writer.add("unlisted", say("later", "said later"))
+        await index()
+    with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
+        assert connection.execute("SELECT text FROM search_texts").fetchall() == [("said in public",)]
 
 
 async def test_a_new_title_replaces_the_old_one(indexed_store: tuple[Store, Index]) -> None:

@@ -188,7 +188,11 @@ def check_answer_shape(context: schemathesis.CheckContext, response: schemathesi
             body = response.content.decode()
         case _:
             raise AssertionError(f"no answer is {kind!r}")
-    if response.status_code >= 400 and case.path.startswith("/v1/"):
+    if response.status_code >= 400 and case.path.startswith("/v1/messages"):
+        assert set(body) == {"type", "error", "request_id"}, body
+        assert set(body["error"]) - {"details"} == {"type", "message"}, body
+        assert response.headers["request-id"] == correlation_ids and "Traceback" not in str(body), body
+    elif response.status_code >= 400 and case.path.startswith("/v1/"):
         assert set(body) == {"error"} and set(body["error"]) == {"message", "type", "param", "code"}, body
         assert response.headers["x-request-id"] == correlation_ids and "Traceback" not in str(body), body
     elif response.status_code >= 400:

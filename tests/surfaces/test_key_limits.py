@@ -93,8 +93,12 @@ async def test_a_key_of_some_models_starts_no_run_with_another() -> None:
         path = await bob.create_conversation()
         refused = await bob.post(f"{path}/chat", {"content": "hi"}, expect=403)
         assert "your key is not for the model" in refused["error"]
-        body = {"messages": [{"role": "user", "content": "hi"}]}
+        body: dict[str, list[Json]] = {"messages": [{"role": "user", "content": "hi"}]}
         _, answer, _ = await bob.send_request("POST", "/v1/chat/completions", body)
+        assert "your key is not for the model" in str(answer)
+        searched = [{"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}}]
+        body["messages"].append({"role": "assistant", "content": searched})  # it asks the model to go on
+        _, answer, _ = await bob.send_request("POST", "/v1/messages", {**body, "model": "default", "max_tokens": 9})
         assert "your key is not for the model" in str(answer)
         ann = http.with_key("ann")
         await ann.post(f"{await ann.create_conversation()}/chat", {"content": "hi"})

@@ -81,13 +81,31 @@ async def test_the_cookie_is_kept_from_scripts_and_other_sites_and_needs_https_a
         assert await read_cookie(origin=http.url) == (f"toolyard-{port}", flags)
         away = await read_cookie(host="tools.example", origin="https://tools.example")
         assert away == ("__Host-toolyard", {**flags, "secure": True})
-        _, _, answered = await http.ask("POST", "/session", {"key": "ann"}, host="a.example", origin="http://a.example")
+        status, body, answered = await http.ask(
+            "POST", "/session", {"key": "ann"}, host="a.example", origin="http://a.example"
+        )
         assert "set-cookie" not in answered, "over http the browser would not keep the cookie"
+        assert status == 403 and "this page must be opened with https: " in str(body), body
+        assert "allow_http = true" in str(body)
         cookie = await sign_in(http)
         assert len(cookie.partition("=")[2]) >= 43, "256 random bits"
         renamed = f"__Host-toolyard={cookie.partition('=')[2]}"
         assert await get_status(http, "/me", renamed) == 401, "another name"
         assert await get_status(http, "/me", renamed, host="tools.example") == 200
+
+
+async def test_on_a_trusted_network_people_sign_in_over_http_and_other_origins_are_still_refused() -> None:
+    async with open_client(sessions=SessionLimits(allow_http=True)) as http:
+        page = {"host": "box.example:8080", "origin": "http://box.example:8080"}
+        status, _, answered = await http.ask("POST", "/session", {"key": "ann"}, **page)
+        cookie, _, flags = answered["set-cookie"].partition("; ")
+        assert status == 200 and cookie.startswith("toolyard-8080=")
+        assert "HttpOnly; SameSite=Strict" in flags and "Secure" not in flags
+        assert await get_status(http, "/conversations", cookie, "POST", **page) == 201
+        for origin in ("http://box.example", "http://other.example:8080", "null"):
+            assert await get_status(http, "/conversations", cookie, "POST", **{**page, "origin": origin}) == 403, origin
+        tls = {"host": "box.example", "origin": "https://box.example"}
+        assert (await http.ask("POST", "/session", {"key": "ann"}, **tls))[0] == 200, "a proxy with TLS works as well"
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1", ""])

@@ -33,6 +33,7 @@ def signature_of(thinking: str) -> str:
 
 class CacheMark(Struct, forbid_unknown_fields=True):
     type: Literal["ephemeral"]
+    ttl: Literal["5m", "1h"] | None = None
 
 
 class _Block(Struct, forbid_unknown_fields=True, tag_field="type", kw_only=True):
@@ -67,9 +68,15 @@ class Image(_CacheableBlock, tag="image", kw_only=True):
     source: MediaSource
 
 
+class DocumentCitations(Struct, forbid_unknown_fields=True):
+    enabled: bool
+
+
 class Document(_CacheableBlock, tag="document", kw_only=True):
     source: MediaSource
     title: Text | None = None
+    context: Text | None = None
+    citations: DocumentCitations | None = None
 
 
 class ThinkingBlock(_Block, tag="thinking", kw_only=True):
@@ -87,9 +94,13 @@ class ToolUse(_CacheableBlock, tag="tool_use", kw_only=True):
     input: dict[str, object]
 
 
+class ToolReference(_CacheableBlock, tag="tool_reference", kw_only=True):
+    tool_name: Text
+
+
 class ToolResult(_CacheableBlock, tag="tool_result", kw_only=True):
     tool_use_id: str
-    content: Text | Annotated[list[TextBlock | Image], Meta(min_length=1)] | None = None
+    content: Text | Annotated[list[TextBlock | Image | ToolReference], Meta(min_length=1)] | None = None
     is_error: bool = False
 
 
@@ -132,10 +143,14 @@ class MessagesLocation(Struct, forbid_unknown_fields=True, kw_only=True):
 
 class MessagesTool(Struct, forbid_unknown_fields=True, kw_only=True):
     name: str
-    type: Literal["custom", "web_search_20250305", "code_execution_20250825"] = "custom"
+    type: Literal["custom", "web_search_20250305", "code_execution_20250825", "bash_20250124"] = "custom"
     description: Text | None = None
     input_schema: dict[str, Any] | None = None
     cache_control: CacheMark | None = None
+    defer_loading: bool | None = None
+    strict: bool | None = None
+    eager_input_streaming: bool | None = None
+    input_examples: list[dict[str, object]] | None = None
     max_uses: Annotated[int, Meta(ge=1)] | None = None
     allowed_domains: Annotated[list[str], Meta(min_length=1)] | None = None
     blocked_domains: Annotated[list[str], Meta(min_length=1)] | None = None
@@ -150,6 +165,7 @@ class MessagesToolChoice(Struct, forbid_unknown_fields=True, kw_only=True):
 
 class ThinkingConfig(Struct, forbid_unknown_fields=True, kw_only=True):
     type: Literal["enabled", "adaptive"]
+    display: Literal["summarized", "omitted"] | None = None
     budget_tokens: Annotated[int, Meta(ge=1024)] | None = None
 
 
@@ -159,7 +175,8 @@ class MessagesOutputFormat(Struct, forbid_unknown_fields=True):
 
 
 class OutputConfig(Struct, forbid_unknown_fields=True):
-    format: MessagesOutputFormat
+    format: MessagesOutputFormat | None = None
+    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
 
 
 class MessagesMetadata(Struct, forbid_unknown_fields=True):
@@ -190,7 +207,7 @@ def faults_of(body: bytes) -> list[str]:
     blocks = [block for message in request_body.messages for block in message.content]
     output = request_body.output_config
     faults = [
-        *(anthropic_output_faults(output.format.schema) if output else ()),
+        *(anthropic_output_faults(output.format.schema) if output and output.format else ()),
         *_order_faults(request_body.messages),
         *_pair_faults(request_body.messages),
         *_server_faults(request_body.messages),
@@ -328,6 +345,7 @@ def _tool_faults(request_body: StrictMessagesBody) -> list[str]:
             faults.append(f"{tool.type}: extra inputs are not permitted")
         if tool.allowed_domains and tool.blocked_domains:
             faults.append("allowed_domains and blocked_domains cannot be used together")
+    faults += _late_tool_faults(request_body, tools)
     choice = request_body.tool_choice
     if choice is not None and not tools:
         faults.append("tool_choice may only be specified while providing tools")
@@ -338,6 +356,17 @@ def _tool_faults(request_body: StrictMessagesBody) -> list[str]:
     if choice is not None and choice.name is not None and choice.name not in names:
         faults.append(f"tool_choice names {choice.name!r}, which is not offered")
     return faults
+
+
+def _late_tool_faults(request_body: StrictMessagesBody, tools: Sequence[MessagesTool]) -> list[str]:
+    faults = [] if not tools or not all(tool.defer_loading for tool in tools) else ["all tools have defer_loading"]
+    if any(tool.defer_loading and tool.cache_control for tool in tools):
+        faults.append("tools with defer_loading cannot use prompt caching")
+    results = [block for message in request_body.messages for block in message.content if isinstance(block, ToolResult)]
+    parts = [part for result in results if isinstance(result.content, list) for part in result.content]
+    references = {part.tool_name for part in parts if isinstance(part, ToolReference)}
+    unknown = references - {tool.name for tool in tools}
+    return [*faults, *(f"tool reference {name!r} not found in available tools" for name in unknown)]
 
 
 def _thinking_faults(request_body: StrictMessagesBody) -> list[str]:

@@ -2,11 +2,13 @@
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Collection, Sequence
 from io import TextIOWrapper
 
 from toolyard.cli.commands import COMMANDS
+from toolyard.cli.secret_files import read_secret_files
 from toolyard.cli.usage import SuggestingParser, UsageError
 from toolyard.core.errors import ToolyardError
 
@@ -28,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="replace")  # the terminal's encoding may lack a character that we print
     options = parse_arguments(sys.argv[1:] if arguments is None else arguments)
     try:
+        read_secret_files(os.environ)
         code = int(options.run(options) or 0)
     except UsageError as error:
         print(f"toolyard: {error}", file=sys.stderr)
@@ -71,7 +74,7 @@ def build_parser(loaded: Collection[str] = tuple(COMMANDS)) -> SuggestingParser:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action=_PrintVersion, nargs=0, help="show program's version number and exit")
+    parser.add_argument("--version", action=_PrintVersion, nargs=0, help="show the version and the commit, and exit")
 
     def print_help(_: argparse.Namespace) -> None:
         parser.print_help()
@@ -90,7 +93,7 @@ class _PrintVersion(argparse.Action):
     """Print the version and exit. argparse's own action would have to know it before it is asked for."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from importlib.metadata import version
+        from toolyard.cli.version import describe_version
 
-        print(f"toolyard {version('toolyard')}")
+        print(describe_version())
         parser.exit()

@@ -83,6 +83,8 @@ class UserMessage(_Item, frozen=True, kw_only=True, tag="user_message"):
     parts: tuple[Part, ...]
     untrusted: str = ""
     """Who may have written what a summary tells, if that is not to be trusted."""
+    seal: Seal | None = None
+    """What the client told the provider about the parts, such as where to cache."""
 
     @property
     def text(self) -> str:

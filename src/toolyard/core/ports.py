@@ -5,16 +5,25 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from toolyard.core.caller import Caller
+from toolyard.core.caller import Caller, is_admitted
 from toolyard.core.conversation.events import Decision, ModelDelta, ParkedKind, TurnEnded, TurnFailed
 from toolyard.core.conversation.history import History
 from toolyard.core.conversation.settings import Settings
-from toolyard.core.items import Call, Part, Problem
+from toolyard.core.items import Call, Part, Problem, Seal
+from toolyard.core.settings.model_access import is_denied
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
 from toolyard.core.settings.prices import Quote
 from toolyard.core.tools.approval_terms import ApprovalTerms
 from toolyard.core.tools.definition import Tool
-from toolyard.core.tools.mcp_servers import McpClient, ServerAction, ServerCard, ServerSpec, SignIn, SignInAnswer
+from toolyard.core.tools.mcp_servers import (
+    McpClient,
+    ServerAction,
+    ServerCard,
+    ServerSpec,
+    ServerTrial,
+    SignIn,
+    SignInAnswer,
+)
 from toolyard.core.tools.remembered_approvals import RememberedApproval
 from toolyard.core.tools.web_search_rule import NativeTools
 
@@ -82,6 +91,8 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     clock: Clock
     options: Options = DEFAULT_OPTIONS
     """The request's options; a ConfiguredModel adds those that are configured for the model."""
+    native: Seal | None = None
+    """What the request says in the words of one provider's own API."""
     correlation_id: str = ""
     memo: dict[str, object] = {}
     """The conversation's cache for wires: each keeps its encoded history here, under its own name."""
@@ -91,8 +102,14 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     """Fail at once instead of waiting and retrying: another model will be asked."""
     key_models: frozenset[str] = frozenset()
     """The models that the caller's key is limited to, by name or as patterns; empty means any."""
+    denied_models: frozenset[str] = frozenset()
+    """The models that are for other roles or tenants than the caller's, by name or as patterns."""
     admit_fallback: "Callable[[str, Problem], Awaitable[TurnFailed | None]] | None" = None
     """Called with the name of the next model and the failure of the one before. It returns why not to ask it."""
+
+    def may_use(self, model: str) -> bool:
+        """Return whether the caller may use a model."""
+        return is_admitted(model, self.key_models) and not is_denied(model, self.denied_models)
 
 
 class Model(Protocol):
@@ -109,6 +126,15 @@ class NativeToolsModel(Protocol):
 
     @property
     def native(self) -> NativeTools: ...
+
+
+@runtime_checkable
+class NativeApiModel(Protocol):
+    """A model whose provider has an API of its own."""
+
+    def find_provider(self, wire: str) -> str:
+        """Return the name of the provider if its API is the one with this name; empty for any other."""
+        ...
 
 
 @runtime_checkable
@@ -340,17 +366,29 @@ class Servers(Protocol):
         """Add a server. Raises Refused if the id is taken."""
         ...
 
-    async def change(self, id: str, spec: ServerSpec) -> ServerCard:
-        """Replace the configuration of a server. Raises NotFound, or Refused for a server of the configuration file."""
+    async def change(self, id: str, spec: ServerSpec, expected: str | None = None) -> ServerCard:
+        """Replace the configuration of a server. Raises NotFound, or Refused for a server of the configuration file.
+
+        Raises Outdated if `expected` is given and is not the version of its configuration.
+        """
         ...
 
     async def act(
-        self, id: str, action: ServerAction, tools: Sequence[str] = (), hashes: Collection[str] = ()
+        self,
+        id: str,
+        action: ServerAction,
+        tools: Sequence[str] = (),
+        hashes: Collection[str] = (),
+        expected: str | None = None,
     ) -> ServerCard:
-        """Carry out an action on a server or some of its tools. Raises NotFound or Refused.
+        """Carry out an action on a server or some of its tools. Raises NotFound, Refused or, as `change`, Outdated.
 
         With `hashes`, only definitions with one of them are accepted or rejected.
         """
+        ...
+
+    async def test(self, spec: ServerSpec, caller: Caller) -> ServerTrial:
+        """Connect to a server and list its tools, without adding it. Raises Refused if it could not be started here."""
         ...
 
     def list_names(self, id: str) -> Sequence[str]:

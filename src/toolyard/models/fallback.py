@@ -6,11 +6,10 @@ from contextlib import aclosing
 
 from msgspec.structs import replace
 
-from toolyard.core.caller import is_admitted
 from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.items import Problem
 from toolyard.core.model_failures import RETRYABLE_ERROR_TYPES
-from toolyard.core.ports import Model, ModelRequest, NativeToolsModel, SelectiveModel
+from toolyard.core.ports import Model, ModelRequest, NativeApiModel, NativeToolsModel, SelectiveModel
 from toolyard.core.settings.options import Options, merge_options
 from toolyard.core.tools.web_search_rule import NativeTools
 
@@ -36,6 +35,9 @@ class ConfiguredModel:
     def list_ignored(self, options: Options) -> Sequence[str]:
         return self._model.list_ignored(options) if isinstance(self._model, SelectiveModel) else ()
 
+    def find_provider(self, wire: str) -> str:
+        return self._model.find_provider(wire) if isinstance(self._model, NativeApiModel) else ""
+
     async def close(self) -> None:
         await self._model.close()
 
@@ -44,8 +46,8 @@ class FallbackModel:
     """Asks several models in order until one begins to answer.
 
     Only the last model gets the full retries and deadlines; any other fails fast. Once a model has begun to answer, its
-    failure ends the turn: the deltas that were sent on cannot be taken back. Models that the caller's key is not for
-    are left out.
+    failure ends the turn: the deltas that were sent on cannot be taken back. Models that the caller may not
+    use are left out.
     """
 
     def __init__(self, names: Sequence[str], get_model: Callable[[str], Model]) -> None:
@@ -56,7 +58,7 @@ class FallbackModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
         # A run names the first model, and its key was checked for that name when the run was started.
         first, *others = self._names
-        *earlier, last = (first, *(name for name in others if is_admitted(name, request.key_models)))
+        *earlier, last = (first, *(name for name in others if request.may_use(name)))
         failure: Problem | None = None
         for name in earlier:
             if failure is not None and (refusal := await _admit(request, name, failure)) is not None:
@@ -88,6 +90,11 @@ class FallbackModel:
         """Return what the first model leaves out: the others answer only if it cannot."""
         first = self._get_model(self._names[0])
         return first.list_ignored(options) if isinstance(first, SelectiveModel) else ()
+
+    def find_provider(self, wire: str) -> str:
+        """Return the provider of the first model, as the others answer only if it cannot."""
+        first = self._get_model(self._names[0])
+        return first.find_provider(wire) if isinstance(first, NativeApiModel) else ""
 
     async def close(self) -> None:
         pass

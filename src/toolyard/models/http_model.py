@@ -13,6 +13,8 @@ from toolyard.models.shared.encode_cache import STEP_ITEMS, EncodeCache
 from toolyard.models.shared.hosted_tools import find_native_tools
 from toolyard.models.shared.option_support import NO_OPTIONS
 
+BETA_HEADER = "anthropic-beta"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wire:
@@ -31,6 +33,8 @@ class Wire:
     """Takes the request, the model and the provider."""
     list_ignored: Callable[[Options, str, str, frozenset[str]], list[str]]
     """Takes the options, the model, the provider and the forwarded options."""
+    list_betas: Callable[[ModelRequest, str], list[str]] | None = None
+    """Takes the request and the provider. Returns the betas of the API that the request names; None if it has none."""
     key_header: str = BEARER
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -58,16 +62,19 @@ class HttpModel:
         api_key: str = "",
         provider: str = "",
         forward: frozenset[str] = NO_OPTIONS,
+        betas: frozenset[str] = NO_OPTIONS,
         **connection_options: Unpack[ConnectionOptions],
     ) -> None:
         """`model` is the name on the wire; if it is empty, each request names its model.
 
-        `forward` names options that are sent although they change the price or may name a person.
+        `forward` names options that are sent although they change the price or may name a person, `betas` those of the
+        API that requests may use.
         """
         wire = self.wire
         self._model = model
         self._provider = provider or wire.provider
         self._forward = forward
+        self._betas = betas
         connection_options["headers"] = {**wire.headers, **connection_options.get("headers", NO_HEADERS)}
         self._client = WireClient(
             url=wire.build_url(base_url, model),
@@ -80,7 +87,14 @@ class HttpModel:
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield deltas, then one TurnEnded or TurnFailed. Closing the generator closes the connection."""
         reader = ReplyReader(self.wire.build_reply(request, self._model or request.model, self._provider))
-        return self._client.stream(self._encode, reader, request)
+        return self._client.stream(self._encode, reader, request, self._build_headers(request))
+
+    def _build_headers(self, request: ModelRequest) -> Mapping[str, str]:
+        """Return the headers of this request: the betas that it names, if they may be used."""
+        if not self._betas or self.wire.list_betas is None:
+            return NO_HEADERS
+        names = [name for name in self.wire.list_betas(request, self._provider) if name in self._betas]
+        return {BETA_HEADER: ",".join(names)} if names else NO_HEADERS
 
     async def _encode(self, request: ModelRequest) -> bytes:
         """Return the body. A long history that is encoded for the first time does not keep other tasks waiting."""
@@ -91,6 +105,9 @@ class HttpModel:
     @property
     def native(self) -> NativeTools:
         return find_native_tools(self.wire.name, self._model)
+
+    def find_provider(self, wire: str) -> str:
+        return self._provider if self.wire.name == wire else ""
 
     def list_ignored(self, options: Options) -> list[str]:
         """Return the names of the options that are set and not sent."""

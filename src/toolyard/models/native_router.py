@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
-from toolyard.core.ports import Model, ModelRequest, NativeToolsModel, Offer, SelectiveModel
+from toolyard.core.ports import Model, ModelRequest, NativeApiModel, NativeToolsModel, Offer, SelectiveModel
 from toolyard.core.settings.options import Options
 from toolyard.core.tools.web_search_rule import NativeTools
 
@@ -60,6 +60,9 @@ class NativeToolRouter:
     def list_ignored(self, options: Options) -> Sequence[str]:
         """Return what the plain wire leaves out: whether a turn needs the other one is not known before its offer."""
         return self._plain.list_ignored(options) if isinstance(self._plain, SelectiveModel) else ()
+
+    def find_provider(self, wire: str) -> str:
+        return self._plain.find_provider(wire) if isinstance(self._plain, NativeApiModel) else ""
 
     def _get_native_model(self) -> Model:
         self._native = self._native or self._make_native()

@@ -232,7 +232,7 @@ def build_caller(claims: Mapping[str, object], config: OidcConfig) -> Caller:
     if not isinstance(user, str) or not user:
         raise SignInFailed("failed", f"the provider does not tell the claim {config.user_claim}, who the person is")
     # At some providers people may enter any address: without the check they could become somebody else.
-    if config.user_claim == "email" and claims.get("email_verified") is not True:
+    if "email" in (config.user_claim, config.groups_claim) and claims.get("email_verified") is not True:
         raise SignInFailed("no_access", "the provider has not verified the person's email address")
     groups = parse_groups(claims.get(config.groups_claim))
     roles = frozenset(role for group in groups for role in config.roles.get(group, ()))

@@ -1,5 +1,6 @@
 """Keeps conversations as objects in the memory of this process, until it exits."""
 
+from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -84,6 +85,8 @@ class MemoryData:
         self.traces: dict[tuple[str, str], tuple[str, float]] = {}
         """The correlation id of each conversation and run, and when the run was queued."""
         self.requests: dict[str, RequestRecord] = {}
+        self.request_keys: list[str] = []
+        """The keys of `requests`, sorted: a request is found by the beginning of its key."""
         self.keys: dict[str, Key] = {}
         self.tokens: dict[tuple[str, str], AccessToken] = {}
         self.records: dict[tuple[str, str], bytes] = {}
@@ -234,8 +237,9 @@ class MemoryStore(SingleProcessPorts):
 
     async def find_request(self, key: str) -> RequestRecord | None:
         self._require_open()
-        requests = self._data.requests
-        return requests.get(key) or requests.get(max((full for full in requests if full.startswith(key)), default=""))
+        keys = self._data.request_keys
+        index = bisect_left(keys, f"{key}g") - 1  # keys have digits of base 16 only, which come before `g`
+        return self._data.requests[keys[index]] if index >= 0 and keys[index].startswith(key) else None
 
     async def list_expired_requests(self, before: float, limit: int) -> Sequence[str]:
         self._require_open()
@@ -249,6 +253,7 @@ class MemoryStore(SingleProcessPorts):
         self._data.requests = {
             key: record for key, record in requests if record.conversation != conversation or record.at >= before
         }
+        self._data.request_keys = sorted(self._data.requests)
 
     async def delete_conversation(self, conversation: str) -> Sequence[str]:
         self._require_open()
@@ -388,6 +393,8 @@ class MemoryStore(SingleProcessPorts):
             if not request.replaces or request.replaces != earlier.run:
                 raise build_repeated_error()
         for request, entry in stamped:
+            if request.key_hash not in self._data.requests:
+                insort(self._data.request_keys, request.key_hash)
             self._data.requests[request.key_hash] = RequestRecord(
                 body_hash=request.body_hash,
                 conversation=conversation,

@@ -11,6 +11,7 @@ from litestar.openapi.plugins import JsonRenderPlugin
 from toolyard.core.settings.trusted_proxies import TrustedProxies
 from toolyard.surfaces.ag_ui import routes as ag_ui
 from toolyard.surfaces.ai_sdk import routes as ai_sdk
+from toolyard.surfaces.anthropic import routes as anthropic
 from toolyard.surfaces.app_chat import routes as app_chat
 from toolyard.surfaces.catalog import routes as catalog
 from toolyard.surfaces.conversations import routes as conversations
@@ -34,6 +35,7 @@ SURFACES: tuple[Surface, ...] = (
     respond.SURFACE,
     conversations.SURFACE,
     app_chat.SURFACE,
+    anthropic.SURFACE,
     openai.SURFACE,
     ai_sdk.SURFACE,
     ag_ui.SURFACE,

@@ -3,7 +3,7 @@
 A package in `surfaces` has one `SURFACE`, and `app.SURFACES` lists them all.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
@@ -13,13 +13,18 @@ from msgspec import Struct
 from toolyard.core.ports import Servers
 from toolyard.core.settings.limits import DEFAULT_SOCKET_LIMITS, SocketLimits
 from toolyard.core.settings.model_cards import ProviderCard
+from toolyard.core.settings.runtime import FixedSetting
 from toolyard.core.store import SharedKeyValue
 from toolyard.core.tools.mcp_servers import AddServers
 from toolyard.engine.access.authentication import Authenticator
 from toolyard.engine.access.provider_sign_in import ProviderSignIns
 from toolyard.engine.access.sessions import Sessions
 from toolyard.engine.service import Service
+from toolyard.engine.settings.setting_store import SettingStore
+from toolyard.models.provider_check import ProviderCheck
 
+CheckProvider = Callable[[str, object, str], Awaitable[ProviderCheck]]
+"""Tries a provider with real requests: its name, its unsaved settings or None, and the name of a model or nothing."""
 Route = HTTPRouteHandler | ASGIRouteHandler | WebsocketRouteHandler
 Shared = TypeVar("Shared")
 
@@ -57,7 +62,14 @@ class Backend:
     servers: Servers
     records: SharedKeyValue
     """Records of surfaces that replicas share."""
-    provider_cards: Sequence[ProviderCard] = ()
+    settings: SettingStore | None = None
+    """The settings that are changed by requests; None if there are none."""
+    check_provider: CheckProvider | None = None
+    fixed_settings: Sequence[FixedSetting] = ()
+    """Settings that need a restart."""
+    secret_source: str = ""
+    """How stored secrets are encrypted, in words."""
+    provider_cards: Callable[[], Sequence[ProviderCard]] = tuple[ProviderCard, ...]
     approval_hold_s: float = 0.0
     """How long a request of a protocol without approvals stays open while its run waits for a person."""
     leave_s: float = 0.0
@@ -95,6 +107,9 @@ class Surface:
     """The paths whose errors `encode_error` encodes, also those of unknown routes and missing keys."""
     encode_error: EncodeError | None = None
     """The shape of errors on `error_paths`; None means `ErrorBody`."""
+    error_header: str = ""
+    """A request header that only clients of this protocol send: with it, errors on `shared_paths` have its shape."""
+    shared_paths: frozenset[str] = frozenset()
     response_headers: tuple[str, ...] = ()
     """Response headers of its own that pages of other origins may read (CORS)."""
 
@@ -125,7 +140,7 @@ class PathRules:
     session: PathSet
     quiet: PathSet
     websocket: PathSet
-    encoders: Sequence[tuple[PathSet, EncodeError]] = field(repr=False)
+    encoders: Sequence[tuple[PathSet, str, EncodeError]] = field(repr=False)
     response_headers: tuple[str, ...]
 
     @classmethod
@@ -136,13 +151,17 @@ class PathRules:
             PathSet.build(path for surface in surfaces for path in surface.quiet_paths),
             PathSet.build(path for surface in surfaces for path in surface.websocket_paths),
             [
-                (PathSet.build(surface.error_paths), surface.encode_error)
+                (PathSet.build(paths), header, surface.encode_error)
                 for surface in surfaces
                 if surface.encode_error
+                for paths, header in ((surface.error_paths, ""), (surface.shared_paths, surface.error_header))
             ],
             tuple(name for surface in surfaces for name in surface.response_headers),
         )
 
-    def find_encoder(self, path: str) -> EncodeError | None:
-        """Return how errors on this path are encoded; None means `ErrorBody`."""
-        return next((encode for paths, encode in self.encoders if path in paths), None)
+    def find_encoder(self, path: str, headers: Mapping[str, str]) -> EncodeError | None:
+        """Return how errors of a request are encoded; None means `ErrorBody`."""
+        return next(
+            (encode for paths, header, encode in self.encoders if path in paths and (not header or header in headers)),
+            None,
+        )

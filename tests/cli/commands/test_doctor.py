@@ -203,6 +203,14 @@ def test_calls_that_nobody_could_approve_are_doubtful(tmp_path: Path) -> None:
     assert [line.split()[2] for line in find_approval_warnings(with_key)] == ["sell"]
 
 
+def test_signing_in_without_https_is_doubtful(tmp_path: Path) -> None:
+    assert "sessions" not in parse_findings(run_toolyard(tmp_path, "doctor", "--port", "0").out)
+    (tmp_path / "toolyard.toml").write_text("[sessions]\nallow_http = true\n")
+    done = run_toolyard(tmp_path, "doctor", "--port", "0")
+    assert done.code == 0 and "check the lines marked with !" in done.out
+    assert parse_findings(done.out)["sessions"].startswith("! sessions  allow_http lets keys and sessions cross")
+
+
 def test_an_identity_provider_that_cannot_be_discovered_is_doubtful(tmp_path: Path) -> None:
     def examine(issuer: str) -> str:
         (tmp_path / "toolyard.toml").write_text(

@@ -118,7 +118,24 @@ async def test_it_gets_the_same_tables_as_a_new_file(tmp_path: Path) -> None:
         async with open_store(path):
             pass
     assert version_and_tables(old) == version_and_tables(new)
-    assert version_and_tables(new)[0] == SCHEMA_VERSION == 10
+    assert version_and_tables(new)[0] == SCHEMA_VERSION == 11
+
+
+async def test_a_copy_of_the_earlier_version_is_kept_and_named_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = old_file(tmp_path / "store.db")
+    before = version_and_tables(path)
+    for _ in range(2):
+        async with open_store(path):
+            pass
+    copy = tmp_path / "store.db.schema-1"
+    assert version_and_tables(copy) == before
+    (line,) = [record.getMessage() for record in caplog.records if "schema version" in record.getMessage()]
+    assert line == f"migrating {path} from schema version 1 to {SCHEMA_VERSION}; a copy is {copy}"
+    copy.replace(path)
+    async with open_store(path) as store:
+        assert [entry.seq for entry in await store.read("c")] == [1, 2, 3, 4]
 
 
 async def test_an_entry_that_only_the_code_of_then_could_read_does_not_keep_the_file_shut(tmp_path: Path) -> None:

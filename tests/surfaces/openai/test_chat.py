@@ -24,9 +24,9 @@ from surfaces.openai.clients import (
 from toolyard import Caller, tool
 from toolyard.core.errors import Refused
 from toolyard.core.items import ModelText, UserMessage
-from toolyard.surfaces.openai import run_starter
-from toolyard.surfaces.openai.earlier_runs import let_go
 from toolyard.surfaces.shared.call_ids import parse_call_id
+from toolyard.surfaces.shared.whole_history import run_starter
+from toolyard.surfaces.shared.whole_history.earlier_runs import let_go
 from toolyard.testing import call, fail, say, together
 
 PHOTO = define_tool("take_photo", of={"type": "string"})

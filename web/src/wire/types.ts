@@ -15,6 +15,10 @@ export const AUDIT_ACTIONS = [
   "pin.accept",
   "pin.reject",
   "config.load",
+  "setting.set",
+  "setting.delete",
+  "provider.test",
+  "server.test",
   "prompt.change",
   "preset.save",
   "preset.delete",
@@ -96,7 +100,7 @@ export interface ArgumentsAppended {
 
 export interface AuditEntry {
   at: number
-  action: "audit.trim" | "call.approve" | "call.deny" | "config.load" | "conversation.delete" | "conversation.export" | "key.add" | "key.revoke" | "key.rotate" | "message.delete" | "original.read" | "pin.accept" | "pin.reject" | "preset.delete" | "preset.save" | "prompt.change" | "server.add" | "server.change" | "server.free_names" | "server.remove" | "server.sign_in" | "server.sign_out" | "server.start" | "server.stop" | "share.create" | "share.revoke" | "sign_in.refuse"
+  action: "audit.trim" | "call.approve" | "call.deny" | "config.load" | "conversation.delete" | "conversation.export" | "key.add" | "key.revoke" | "key.rotate" | "message.delete" | "original.read" | "pin.accept" | "pin.reject" | "preset.delete" | "preset.save" | "prompt.change" | "provider.test" | "server.add" | "server.change" | "server.free_names" | "server.remove" | "server.sign_in" | "server.sign_out" | "server.start" | "server.stop" | "server.test" | "setting.delete" | "setting.set" | "share.create" | "share.revoke" | "sign_in.refuse"
   target: string
   tenant: string
   actor: string
@@ -108,6 +112,7 @@ export interface AuditEntry {
   cause: number
   count: number
   correlation_id: string
+  change?: string
   number: number
   previous: string
   hash: string
@@ -313,8 +318,8 @@ export interface ChatMessage {
   tool_calls: Array<ChatToolCall> | null
   tool_call_id: string | null
   name: string | null
-  citations: Array<Citation>
-  decisions: Array<ApprovalRecord>
+  citations?: Array<Citation>
+  decisions?: Array<ApprovalRecord>
 }
 
 export interface ChatToolCall {
@@ -558,7 +563,7 @@ export interface ModelCard {
   input: Array<"file" | "image" | "text">
   native_tools: Array<string>
   available: boolean
-  reason: string
+  reason?: string
 }
 
 export interface ModelFigures {
@@ -613,6 +618,13 @@ export interface NoteBody {
   content: string
   related_keywords: Array<string>
   related_files: Array<string>
+}
+
+export interface NoteEdit {
+  name?: string
+  text?: string
+  keywords?: Array<string>
+  files?: Array<string>
 }
 
 export interface OpenCall {
@@ -775,6 +787,7 @@ export interface ReasoningAppended {
   turn: number
   offset: number
   text: string
+  signature?: string
 }
 
 export interface RecordedTurn {
@@ -869,6 +882,8 @@ export interface RunQueued {
   ends_on_expiry?: boolean
   leave_s?: number
   client_fields?: Record<string, unknown>
+  preset?: SettingsChange | null
+  native?: Seal | null
   caller: Caller
   input: Array<Item>
 }
@@ -937,6 +952,8 @@ export interface ServerView {
   rejected: number
   unusable: number
   configured: boolean
+  version: string
+  conflict: string
   warning: string
   log: Array<string>
 }
@@ -960,6 +977,30 @@ export interface Settings {
   unlisted?: boolean
   metadata?: Record<string, string>
   preset?: string
+}
+
+export interface SettingsChange {
+  title?: string
+  description?: string
+  system_prompt?: string
+  context?: Record<string, Note>
+  model?: string
+  limits?: Limits | null
+  tools?: Array<string> | null
+  max_messages?: number
+  max_tokens?: number
+  web_search?: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
+  language?: string
+  options?: Options
+  metadata?: Record<string, string>
+  enable_tool?: string
+  disable_tool?: string
+  available_tools?: Array<string>
+  bound_tools?: Array<BoundName>
+  notes?: Record<string, Note | null>
+  note_edits?: Record<string, NoteEdit>
+  max_turns?: number
+  default_limits?: Limits
 }
 
 export interface ShareList {
@@ -1053,7 +1094,9 @@ export interface Tool {
   built_in?: boolean
   hides_server_tool?: boolean
   sources?: Record<string, string>
+  checks_ok?: boolean
   options?: ProviderOptions | null
+  seal?: Seal | null
   server?: string
   remote?: string
   alias?: string
@@ -1236,6 +1279,7 @@ export interface UserMessage {
   at: number
   parts: Array<Part>
   untrusted?: string
+  seal?: Seal | null
 }
 
 export interface WaitSpan {

@@ -134,6 +134,9 @@ async def _check_setup(setup: Setup) -> AsyncIterator[Finding]:
         yield finding
     yield _check_port(config, server)
     yield _check_callers(config, keys)
+    if config.sessions.allow_http:
+        text = "allow_http lets keys and sessions cross the network unencrypted: leave it out where others can listen"
+        yield Finding(True, "sessions", text, doubtful=True)
     for finding in _check_approvals(setup, keys):
         yield finding
     if config.oidc:

@@ -130,6 +130,8 @@ def _start(state: State, command: Start, now: float) -> Events:
         ends_on_expiry=run.ends_on_expiry,
         leave_s=run.leave_s,
         client_fields=run.client_fields,
+        preset=run.preset,
+        native=run.native,
     )
     return (*opening, *_close_trailing_calls(state, now), *stop, queued)
 

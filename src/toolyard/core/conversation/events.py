@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.notes import Note
-from toolyard.core.conversation.settings import Settings
-from toolyard.core.items import Item, ModelText, Problem, Result, Usage
+from toolyard.core.conversation.settings import Settings, SettingsChange
+from toolyard.core.items import Item, ModelText, Problem, Result, Seal, Usage
 from toolyard.core.settings.limits import Limits
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
 from toolyard.core.settings.prices import Cost
@@ -118,6 +118,10 @@ class RunRequest(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True
     """How long the run goes on while nobody reads it; 0 means until its end."""
     client_fields: dict[str, object] = {}
     """What the client said that its answers repeat. The engine does not read it."""
+    preset: SettingsChange | None = None
+    """The settings of the preset that the request names as its model, in place of the conversation's for this run."""
+    native: Seal | None = None
+    """What the request says in the words of its provider's own API. Models of other providers do not get it."""
 
 
 class RunQueued(_Event, RunRequest, frozen=True, kw_only=True, tag="run.queued"):
@@ -286,9 +290,13 @@ class TextAppended(_Event, frozen=True, kw_only=True, tag="text.appended"):
 
 
 class ReasoningAppended(_Event, frozen=True, kw_only=True, tag="reasoning.appended"):
+    """A delta of the reasoning. One with a signature ends an item; it may be without text."""
+
     turn: int
     offset: int
     text: str
+    signature: str = ""
+    """As in `Reasoning`."""
 
 
 class ArgumentsAppended(_Event, frozen=True, kw_only=True, tag="arguments.appended"):

@@ -186,6 +186,11 @@ def count_messages(items: Iterable[Item], before: Item | None = None) -> int:
     return count
 
 
+def find_direct_calls(items: Sequence[Item]) -> list[Call]:
+    """Return the calls at the end of a request's input that are to run here, so that no model is asked for them."""
+    return [call for call in find_open_calls(items) if not call.ran_at]
+
+
 def find_open_calls(items: Sequence[Item]) -> list[Call]:
     """Return the calls without a result at the end of a request's input.
 

@@ -43,7 +43,7 @@ from toolyard.core.conversation.events import (
     is_run_event,
     is_turn_event,
 )
-from toolyard.core.conversation.history import History, find_open_calls
+from toolyard.core.conversation.history import History, find_direct_calls
 from toolyard.core.conversation.run_state import CallState, Phase, QueuedRun, RunState, TurnState
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.conversation.window import Window, apply_compaction, remove_items
@@ -269,11 +269,16 @@ def _apply_run_event(state: State, event: RunEvent, entry: Entry) -> State:
             assert_never(event)
 
 
+def find_run_settings(settings: Settings, request: RunQueued) -> Settings:
+    """Return the settings that a run starts with: the conversation's, or those of the preset that it names."""
+    return request.preset.apply_to(settings) if request.preset else settings
+
+
 def _start_run(state: State, event: RunStarted, at: float) -> State:
     _require(state.run is None and bool(state.queue), "no run is waiting to start")
     first, *queue = state.queue
-    calls = {call.id: CallState(call=call) for call in find_open_calls(first.request.input) if not call.ran_at}
-    settings = state.settings
+    calls = {call.id: CallState(call=call) for call in find_direct_calls(first.request.input)}
+    settings = find_run_settings(state.settings, first.request)
     if first.request.context:
         settings = replace(settings, context={**settings.context, **first.request.context})
     run = RunState(

@@ -35,12 +35,14 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SessionLimits(Struct, frozen=True, kw_only=True):
-    """How long people who signed in to the web page stay signed in."""
+    """How long people who signed in to the web page stay signed in, and whether they need https."""
 
     idle_s: Seconds = 12 * 3600.0
     """A session that is not used for so long ends."""
     total_s: Seconds = 14 * 24 * 3600.0
     """A session ends after so long, however much it is used."""
+    allow_http: bool = False
+    """Whether people on other machines may sign in without https, on a network that is trusted."""
 
 
 class SocketLimits(Struct, frozen=True, kw_only=True):

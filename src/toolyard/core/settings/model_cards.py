@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct, UnsetType
 from toolyard.core.errors import Misconfigured, MissingKey
 from toolyard.core.masking import mask_addresses
 from toolyard.core.settings.options import ForwardedOption
-from toolyard.core.settings.types import HeaderName, HeaderSecret, Url
+from toolyard.core.settings.types import BetaName, HeaderName, HeaderSecret, Url
 
 InputKind = Literal["text", "image", "file"]
 
@@ -44,6 +44,8 @@ class Provider(Struct, frozen=True, kw_only=True):
     """The wire format that the provider speaks; empty means that of its preset."""
     forward: frozenset[ForwardedOption] = frozenset()
     """The options of requests that the provider gets although they change the price or may name a person."""
+    betas: frozenset[BetaName] = frozenset()
+    """The values of `anthropic-beta` that requests may pass on to the provider."""
 
     def __repr__(self) -> str:
         # Keys and headers are secrets.

@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 OFFLINE = "toolyard:offline"
 """The model of a server that configures none: it needs no key and no network, and is not a language model."""
+PRESET_PREFIX = "preset:"
+"""Before the name of a preset, which a request may name as its model: its prompt, model, tools and limits apply."""
 LOCAL_PREFIX = "local:"
 """Before the path of a GGUF file, which runs on this machine."""
 
 _ADDRESS = re.compile(r"https?:", re.IGNORECASE)
 _WILDCARDS = frozenset("*?[")
-_PROVIDER = re.compile(r"(?!(?:https?|local|toolyard):)[\w-]+:.+")
+_PROVIDER = re.compile(r"(?!(?:https?|local|toolyard|preset):)[\w-]+:.+")
 _SAFE = re.compile(r"[\w.:/@+-]{1,200}", re.ASCII)
 """Names that a pattern may match. Some wires put the name into a URL path, which it must not escape from."""
 

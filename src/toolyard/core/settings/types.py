@@ -35,6 +35,7 @@ Hash = Annotated[str, Meta(extra={"min_length": 1, "is": "hash"})]
 FilePath = Annotated[str, Meta(extra={"min_length": 1, "is": "path"})]
 ToolSource = Annotated[str, Meta(extra={"min_length": 1, "is": "tools"})]
 StoreUrl = Annotated[str, Meta(extra={"min_length": 1, "is": "store"})]
+BetaName = Annotated[str, Meta(extra={"pattern": r"^[A-Za-z0-9._-]{1,100}\Z", "says": "the name of a beta"})]
 HeaderName = Annotated[
     str, Meta(extra={"pattern": r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z", "says": "that of an HTTP header"})
 ]

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct, field
 
 from toolyard.core.caller import Caller
+from toolyard.core.items import Seal
 from toolyard.core.settings.types import CountOrZero, Country, Domain
 from toolyard.core.tool_identity import BoundName, ToolIdentity
 from toolyard.core.tools.approval_terms import ApprovalTerms
@@ -104,8 +105,12 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether this tool of an application is offered in place of the server's tool of the same name."""
     sources: dict[str, str] = {}
     """The names of other tools that values of parameters come from, by parameter."""
+    checks_ok: bool = False
+    """Whether a result `{"ok": false, "error": …}` of a function is a failure."""
     options: ProviderOptions | None = None
     """Only for a provider's own tool, whose name is one of `PROVIDER_TOOLS`."""
+    seal: Seal | None = None
+    """What a client told the provider about its own tool, such as to load it only when it is found."""
     server: str = ""
     """The MCP server that the tool runs on."""
     remote: str = ""
@@ -169,6 +174,6 @@ def may_use_with_key(tool: Tool, caller: Caller) -> bool:
 
 def hash_definition(tool: Tool) -> str:
     """Return a short hash of what the model is shown of a tool: a tool with another description is another tool."""
-    options = (tool.options,) if tool.options else ()
+    options = tuple(filter(None, (tool.options, tool.seal)))
     definition = msgspec.json.encode((tool.name, tool.description, tool.parameters, *options), order="deterministic")
     return hashlib.blake2b(definition, digest_size=8).hexdigest()

@@ -120,6 +120,15 @@ _FIELD_TYPES: Mapping[str, type] = {
 """The fields that set the mode. Clients write them in two spellings, some of them in `metadata`."""
 
 
+def _to_camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+_SPELLINGS = {spelling: name for name in _FIELD_TYPES for spelling in (name, _to_camel(name))}
+"""The name of a field by each of its spellings."""
+
+
 def parse_search(fields: Mapping[str, object], mode: SearchMode = "") -> SearchMode:
     """Return the mode that the fields of a request set, themselves or in their `metadata`, or else `mode`.
 
@@ -129,18 +138,21 @@ def parse_search(fields: Mapping[str, object], mode: SearchMode = "") -> SearchM
     nested = cast("Mapping[str, object]", metadata if isinstance(metadata, Mapping) else {})
     values: dict[str, object] = {"web_search": mode} if mode else {}
     for table, prefix in ((fields, ""), (nested, "metadata.")):
-        for name, kind in _FIELD_TYPES.items():
-            for spelling in (name, _to_camel(name)):
-                value = _read_field(table.get(spelling), kind, f"{prefix}{spelling}")
-                if value is not None and values.setdefault(name, value) != value:
-                    raise Invalid(f"{prefix}{spelling}: contradicts another value", {"field": f"{prefix}{spelling}"})
+        for spelling, name in _SPELLINGS.items():
+            if table.get(spelling) is None:
+                continue
+            value = _read_field(table[spelling], _FIELD_TYPES[name], f"{prefix}{spelling}")
+            if value is not None and values.setdefault(name, value) != value:
+                raise Invalid(f"{prefix}{spelling}: contradicts another value", {"field": f"{prefix}{spelling}"})
+    if not values:
+        return ""
     read = msgspec.convert(values, _SearchFields)
     return merge_modes(read.web_search, read.use_web_search, read.web_search_preference)
 
 
 def _read_field(value: object, kind: type, field: str) -> object:
     """Return the value of a field; of `web_search` the mode, which true, false and options of OpenAI's mean too."""
-    if value is None or value == "":
+    if value == "":
         return None
     try:
         read = cast(object, msgspec.convert(value, kind, strict=False))
@@ -149,11 +161,6 @@ def _read_field(value: object, kind: type, field: str) -> object:
     if kind is bool or not isinstance(read, bool | dict):
         return read
     return "off" if read is False else "auto"
-
-
-def _to_camel(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(map(str.capitalize, others))
 
 
 def merge_modes(

@@ -7,12 +7,16 @@ users there are, and each bound is checked under the lock of the record that it 
 from collections.abc import Sequence
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
+from toolyard.core.conversation.settings import Settings, SettingsChange
 from toolyard.core.errors import Forbidden, NotFound, Refused
 from toolyard.core.ports import Clock
+from toolyard.core.settings.limits import Limits
+from toolyard.core.settings.model_names import PRESET_PREFIX
+from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
 from toolyard.core.store import AuditedKeyValue
 from toolyard.core.store.audit_chain import hash_content
 from toolyard.observability.auditor import Auditor
@@ -23,6 +27,8 @@ MAX_OWN_PRESETS = 50
 MAX_SHARED_PRESETS = 100
 """Of a tenant, from all its users together."""
 MAX_PRESET_BYTES = 20_000
+ALL_TOOLS = "*"
+"""In a list of tools: every tool that the caller may use."""
 
 
 class Preset(Struct, frozen=True, kw_only=True):
@@ -33,6 +39,34 @@ class Preset(Struct, frozen=True, kw_only=True):
     shared: bool = False
     settings: msgspec.Raw
     """A JSON object."""
+
+
+class PresetFields(Struct, frozen=True, kw_only=True):
+    """The settings of a preset, as runs apply them."""
+
+    system_prompt: str = ""
+    model: str = ""
+    """Empty for the server's default."""
+    max_turns: int | None = None
+    max_tokens: int = 0
+    max_messages: int = 0
+    options: Options = DEFAULT_OPTIONS
+    tools: tuple[str, ...] = (ALL_TOOLS,)
+
+    def build_change(self, settings: Settings, limits: Limits) -> SettingsChange:
+        """Return the change that a preset makes to the settings of a run. Its turns are at most those of `limits`.
+
+        The prompt of the conversation comes after that of the preset.
+        """
+        return SettingsChange(
+            system_prompt="\n\n".join(filter(None, (self.system_prompt, settings.system_prompt))),
+            max_messages=self.max_messages or UNSET,
+            max_tokens=self.max_tokens or UNSET,
+            options=self.options,
+            tools=None if ALL_TOOLS in self.tools else frozenset(self.tools),
+            max_turns=min(self.max_turns, limits.turns_per_request) if self.max_turns else 0,
+            default_limits=limits,
+        )
 
 
 _decoder = msgspec.json.Decoder(tuple[Preset, ...])
@@ -49,6 +83,21 @@ class Presets:
         """Return the caller's own presets and those that the tenant shares, by name."""
         private, shared = await self._read(_name_own(caller)), await self._read(_name_shared(caller))
         return sorted((*private, *shared), key=lambda preset: (preset.name.casefold(), preset.shared))
+
+    async def find(self, caller: Caller, name: str) -> PresetFields:
+        """Return the settings of the caller's own preset with this name, or of the tenant's. Raises NotFound."""
+        for record in (_name_own(caller), _name_shared(caller)):
+            if preset := _find(await self._read(record), name):
+                fields = msgspec.json.decode(preset.settings, type=PresetFields)
+                if not fields.model.startswith(PRESET_PREFIX):
+                    return fields
+        raise NotFound(f"there is no preset {name[:80]!r}")
+
+    async def find_model(self, caller: Caller, model: str) -> str:
+        """Return the model that a name stands for: a preset's is that of the preset. Raises NotFound."""
+        if not model.startswith(PRESET_PREFIX):
+            return model
+        return (await self.find(caller, model.removeprefix(PRESET_PREFIX))).model
 
     async def save(self, caller: Caller, name: str, settings: bytes, *, shared: bool) -> Preset:
         """Store a preset in place of the one with this name. The author's own one is moved if `shared` has changed.

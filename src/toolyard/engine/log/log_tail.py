@@ -225,7 +225,10 @@ class LiveStreams:
         if event.offset > end:
             self.has_gap = True
             return None
-        if event.offset + size <= end:
+        signature = event.signature if isinstance(event, ReasoningAppended) else ""
+        if signature and self._ends.setdefault((signature,), event.offset + size) != event.offset + size:
+            return None
+        if event.offset + size <= end and not (signature and event.offset == end):
             return None
         self._ends[key] = event.offset + size
         if event.offset == end:

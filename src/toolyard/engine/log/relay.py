@@ -97,6 +97,8 @@ def _continues(first: Fleeting, delta: Delta) -> bool:
         return False
     if isinstance(first, TextAppended) and isinstance(delta, TextAppended) and (first.logprobs or delta.logprobs):
         return False  # their readers need to know which tokens are whose
+    if isinstance(first, ReasoningAppended) and isinstance(delta, ReasoningAppended):
+        return not first.signature and not delta.signature
     return not isinstance(delta, ArgumentsAppended) or (
         isinstance(first, ArgumentsAppended) and first.index == delta.index
     )
@@ -122,4 +124,5 @@ def _split(delta: Delta) -> tuple[Delta, Delta]:
     head, tail = delta.text[:middle], delta.text[middle:]
     if isinstance(delta, TextAppended):
         delta = replace(delta, logprobs="")  # which of its tokens are in which half is not known
-    return replace(delta, text=head), replace(delta, text=tail, offset=delta.offset + utf8_size(head))
+    first = replace(delta, signature="") if isinstance(delta, ReasoningAppended) else delta
+    return replace(first, text=head), replace(delta, text=tail, offset=delta.offset + utf8_size(head))

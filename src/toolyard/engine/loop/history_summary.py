@@ -19,6 +19,7 @@ from toolyard.core.conversation.window import Window, apply_compaction
 from toolyard.core.failed_results import to_problem
 from toolyard.core.items import Item, ModelText, Problem, TextPart, Usage, UserMessage
 from toolyard.core.ports import Clock, Model, ModelRequest
+from toolyard.core.settings.model_access import is_denied
 from toolyard.core.settings.options import DEFAULT_OPTIONS
 from toolyard.core.settings.prices import Cost
 from toolyard.engine.spending import TurnMeter
@@ -71,6 +72,8 @@ async def summarise(models: Callable[[str], Model], meter: TurnMeter, step: Comp
 
 
 async def _ask_model(models: Callable[[str], Model], request: ModelRequest, meter: TurnMeter) -> Summary:
+    if is_denied(request.model, request.denied_models):
+        return Summary(problem=to_problem("the model is not for the caller's roles or tenant", "permission_denied"))
     if (refusal := await meter.reserve()) is not None:
         return Summary(problem=refusal.problem)
     async with aclosing(models(request.model).stream(request)) as events:

@@ -34,7 +34,7 @@ from toolyard.core.conversation.plan import (
     plan,
 )
 from toolyard.core.conversation.run_state import CallState
-from toolyard.core.conversation.state import State
+from toolyard.core.conversation.state import State, find_run_settings
 from toolyard.core.failed_results import build_expired_result, build_failed_result, build_unknown_result
 from toolyard.core.items import ModelText, Problem
 from toolyard.core.model_failures import BUDGET_EXCEEDED
@@ -187,7 +187,8 @@ def build_run_started(state: State, deps: Deps) -> RunStarted:
     The request's own values come first, then the conversation's, the division's and the server's. A division's limits
     also cap the others.
     """
-    request, settings = state.queue[0].request, state.settings
+    request = state.queue[0].request
+    settings = find_run_settings(state.settings, request)
     division = deps.division_for(request.caller)
     limits = request.limits or settings.limits or division.limits or deps.limits
     model = request.model or settings.model or deps.default_model

@@ -78,7 +78,7 @@ class Service:
         self._replicas = Replicas(store, self._driver, self._delivery)
         self._tasks = tasks
         self.conversations = Conversations(
-            deps, store, self._driver, self._requests, self._delivery, self.auditor, self.refused_attempts
+            deps, store, self._driver, self._requests, self._delivery, self.auditor, self.refused_attempts, self.presets
         )
         self.runs = Runs(deps, store, self._driver, self.conversations)
         self.tools = Tools(deps, self._driver, mcp_proxy)

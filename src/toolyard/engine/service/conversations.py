@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import UnsetType
 from msgspec.structs import replace
 
-from toolyard.codec import check_encodable, check_items
+from toolyard.codec import check_encodable, check_items, omit_long_text
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.approvals import find_refusal
 from toolyard.core.conversation.commands import (
@@ -17,6 +17,7 @@ from toolyard.core.conversation.commands import (
     Delete,
     Deny,
     Fork,
+    Open,
     RemoveMessage,
     Start,
 )
@@ -33,8 +34,10 @@ from toolyard.core.errors import (
     Unavailable,
 )
 from toolyard.core.items import Item, Result
+from toolyard.core.settings.model_names import PRESET_PREFIX
 from toolyard.core.store import CatalogQuery, ConversationCard, ListPosition, RequestRecord, Store
 from toolyard.core.store.audit_chain import AuditAction, hash_content
+from toolyard.engine.access.presets import Presets
 from toolyard.engine.access.refusals import RefusedAttempts
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.log.readers import Reader
@@ -62,6 +65,7 @@ class Conversations:
         delivery: CommandDelivery,
         auditor: Auditor,
         refused_attempts: RefusedAttempts,
+        presets: Presets,
     ) -> None:
         self._deps = deps
         self._store = store
@@ -70,6 +74,7 @@ class Conversations:
         self._delivery = delivery
         self._auditor = auditor
         self._refused_attempts = refused_attempts
+        self._presets = presets
 
     async def view(self, conversation: str) -> State:
         """Return the state of a conversation without claiming it; an empty state if it does not exist."""
@@ -113,6 +118,10 @@ class Conversations:
         if isinstance(command, Delete):
             await self._delete(conversation, command)
             return
+        if isinstance(command, Start):
+            command = await self._apply_preset(conversation, command)
+        elif isinstance(command, Open | Change):
+            await self._require_preset(command)
         await _check_in_pieces(command)
         if isinstance(command, Approve | Deny | Change | RemoveMessage) and (
             audited := await self._describe(conversation, command)
@@ -124,6 +133,31 @@ class Conversations:
                 await self._delivery.submit(conversation, command)
             return
         await self._delivery.submit(conversation, command)
+
+    async def _apply_preset(self, conversation: str, command: Start) -> Start:
+        """Return the command with the preset that it or its conversation names as the model, as it is now.
+
+        A run keeps what it began with: the command, and with it the log, holds the settings of the preset.
+        """
+        state = await self.view(conversation)
+        settings = state.settings if state.owner else command.settings
+        model = command.run.model or settings.model
+        if not model.startswith(PRESET_PREFIX):
+            return command
+        fields = await self._presets.find(command.by, model.removeprefix(PRESET_PREFIX))
+        deps = self._deps
+        change = fields.build_change(settings, deps.division_for(command.by).limits or deps.limits)
+        run = replace(command.run, model=fields.model or deps.default_model, preset=change)
+        if not state.owner and settings.tools == deps.default_settings.tools:
+            # A new conversation that chooses no tools has those of the preset, in place of the server's default.
+            settings = replace(settings, tools=None if isinstance(change.tools, UnsetType) else change.tools)
+        return replace(command, run=run, settings=settings if not state.owner else command.settings)
+
+    async def _require_preset(self, command: Open | Change) -> None:
+        """Raise NotFound if a conversation is to have a preset as its model that its user does not have."""
+        model = command.settings.model if isinstance(command, Open) else command.change.model
+        if isinstance(model, str) and model.startswith(PRESET_PREFIX):
+            await self._presets.find(command.by, model.removeprefix(PRESET_PREFIX))
 
     async def submit_once(self, conversation: str, command: Command) -> RequestRecord | None:
         """Submit a command, unless its request took effect before: then return the record of that."""
@@ -291,12 +325,18 @@ async def _check_in_pieces(command: Command) -> None:
     """
     items = command.input if isinstance(command, Start) else command.items if isinstance(command, Fork) else ()
     if len(items) <= MAX_ITEMS_PER_CHECK:
-        check_encodable(command)
+        check_encodable(_replace_items(command, [omit_long_text(item) for item in items]))
         return
-    check_encodable(replace(command, input=()) if isinstance(command, Start) else replace(command, items=()))
+    check_encodable(_replace_items(command, ()))
     for start in range(0, len(items), MAX_ITEMS_PER_CHECK):
         await asyncio.sleep(0)
         check_items(items[start : start + MAX_ITEMS_PER_CHECK])
+
+
+def _replace_items(command: Command, items: Sequence[Item]) -> Command:
+    if isinstance(command, Start):
+        return replace(command, input=tuple(items))
+    return replace(command, items=tuple(items)) if isinstance(command, Fork) else command
 
 
 def require_overseer(caller: Caller) -> None:

@@ -121,7 +121,9 @@ class Runs:
             await self.admit(restart.by)
             with suppress(Refused):  # the conversation has gone on meanwhile
                 return await self.start(record.conversation, restart, include_argument_deltas=include_argument_deltas)
-        return await self.follow_request(record, include_argument_deltas=include_argument_deltas)
+        # Another sending may have run it again since the record was read.
+        current = await self._conversations.find_request(entries[0].request) if entries else None
+        return await self.follow_request(current or record, include_argument_deltas=include_argument_deltas)
 
     async def follow_request(self, record: RequestRecord, *, include_argument_deltas: bool = True) -> StartedRun:
         """Follow the run that an earlier request has started, from its beginning. The caller detaches the reader."""

@@ -35,6 +35,10 @@ class Tools:
         usable = self._deps.registry.usable_tools(caller, settings or Settings())
         return usable if include_native else [tool for tool in usable if tool.venue != "provider"]
 
+    def find_usable(self, name: str, caller: Caller) -> Tool | None:
+        """Return the tool of this name if the caller may use it and it is not a provider's; else None."""
+        return self._deps.registry.find_usable(name, caller)
+
     async def wait_for(self, caller: Caller, is_listed: Callable[[], bool] | None = None) -> None:
         """Wait while a server that has never listed its tools is starting, or until `is_listed` returns True."""
         await wait_for_tools(caller, self._deps, is_listed)

@@ -127,12 +127,14 @@ class Registry:
 
     def usable_tools(self, caller: Caller, settings: Settings = NO_SETTINGS) -> list[Tool]:
         """Return the tools that this caller may use in a conversation with these settings and everything enabled."""
-        registered = [
-            entry.tool
-            for entry in self.table_for(caller).values()
-            if entry.on_demand == "always" and not find_denial(entry.hooks.authorize, caller)
-        ]
+        registered = _filter_offered(self.table_for(caller).values(), caller)
         return self._filter_permitted((*registered, *self.native_tools(settings)), caller)
+
+    def find_usable(self, name: str, caller: Caller) -> Tool | None:
+        """Return the tool of that name among the `usable_tools` that no provider runs; None if there is none."""
+        entry = self.table_for(caller).get(name)
+        offered = _filter_offered([entry], caller) if entry else []
+        return next(iter(self._filter_permitted(offered, caller)), None)
 
     def unavailable_tools(self, caller: Caller) -> list[Tool]:
         """Return the tools that this caller may use once their servers run again."""
@@ -283,3 +285,12 @@ def _compute_likeness(name: str, other: str) -> float:
     """Return the share of letter pairs that two names have in common."""
     pairs, other_pairs = {*itertools.pairwise(name)}, {*itertools.pairwise(other)}
     return len(pairs & other_pairs) / (len(pairs | other_pairs) or 1)
+
+
+def _filter_offered(entries: Iterable[RegisteredTool], caller: Caller) -> list[Tool]:
+    """Return the tools that are offered without being asked for, but for those that refuse this caller."""
+    return [
+        entry.tool
+        for entry in entries
+        if entry.on_demand == "always" and not find_denial(entry.hooks.authorize, caller)
+    ]

@@ -39,6 +39,7 @@ class ConnectionOptions(TypedDict, total=False):
     retry: Retry
     sleep: Callable[[float], Awaitable[None]]
     random: Callable[[], float]
+    is_public_only: Callable[[], bool]
 
 
 class WireClient:
@@ -56,6 +57,7 @@ class WireClient:
         retry: Retry = DEFAULT_RETRY,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random: Callable[[], float] = randomness.random,
+        is_public_only: Callable[[], bool] = lambda: False,
     ) -> None:
         """`key_header` is the header that carries the key; one of the same name in `headers` replaces it."""
         key = key.strip()
@@ -66,14 +68,27 @@ class WireClient:
         self._masked_headers = {name: MASK if _SECRET_HEADER.search(name) else value for name, value in headers.items()}
         self._secrets = (key, *_collect_secrets(headers))
         fields = _validate_headers({**_DEFAULT_HEADERS, **headers})
-        self._http = HttpClient(url=url, headers=fields, deadlines=deadlines, retry=retry, sleep=sleep, random=random)
+        self._http = HttpClient(
+            url=url,
+            headers=fields,
+            deadlines=deadlines,
+            retry=retry,
+            sleep=sleep,
+            random=random,
+            is_public_only=is_public_only,
+        )
 
     async def stream(
-        self, encode: Callable[[ModelRequest], Awaitable[bytes]], reader: ReplyReader, request: ModelRequest
+        self,
+        encode: Callable[[ModelRequest], Awaitable[bytes]],
+        reader: ReplyReader,
+        request: ModelRequest,
+        headers: Mapping[str, str] = NO_HEADERS,
     ) -> AsyncGenerator[ModelEvent, None]:
         """Yield deltas, then one TurnEnded or TurnFailed. Closing the generator closes the connection.
 
-        `encode` returns the body. If it raises WireFailure, nothing is sent and the turn fails with its problem.
+        `headers` are those of this request only. `encode` returns the body. If it raises WireFailure, nothing is sent
+        and the turn fails with its problem.
         """
         body = b""
         answer: HttpResponse | None = None
@@ -81,8 +96,8 @@ class WireClient:
         recorded = bytearray() if request.record_exchange else None
         try:
             body = await encode(request)
-            correlation = _build_correlation_headers(request.correlation_id)
-            answer = await self._http.send(body, correlation, request.clock.now, fail_fast=request.fail_fast)
+            headers = {**_build_correlation_headers(request.correlation_id), **headers}
+            answer = await self._http.send(body, headers, request.clock.now, fail_fast=request.fail_fast)
             packet = answer.first
             while packet:
                 if recorded is not None:

@@ -15,25 +15,23 @@ from toolyard.core.items import (
     Citation,
     Item,
     ModelText,
-    Outcome,
-    Problem,
     Reasoning,
     Result,
-    Seal,
 )
-from toolyard.core.json_types import is_list, is_object
+from toolyard.core.messages_blocks import (
+    CODE_EXECUTION_TOOLS,
+    REDACTED_PREFIX,
+    RESULT_SUFFIX,
+    SealedCall,
+    SealedResult,
+    TextPiece,
+    parse_result,
+    seal,
+)
 from toolyard.core.ports import Clock
 from toolyard.models.messages.wire_types import MessagesBlock, MessagesCitation
 from toolyard.models.shared.arguments import Arguments, read_arguments
 from toolyard.models.shared.hosted_tools import build_citation, build_hosted_result
-
-CODE_EXECUTION_TOOLS = {"bash_code_execution": "code_execution", "text_editor_code_execution": "code_execution"}
-"""The provider's names for the parts of one tool, and Toolyard's name for it."""
-HOSTED_TOOLS = frozenset({"web_search", "code_execution", *CODE_EXECUTION_TOOLS})
-"""The names of the provider's own tools that it accepts in a history."""
-REDACTED_PREFIX = "redacted_thinking:"
-"""Begins the signature of a `redacted_thinking` block, whose text the provider encrypts."""
-RESULT_SUFFIX = "_tool_result"
 
 
 class StreamedBlock:
@@ -69,20 +67,6 @@ class StreamedBlock:
         if not self.fragments and whole_input:
             return read_arguments([msgspec.json.encode(whole_input).decode()], damaged=self.damaged)
         return read_arguments(self.fragments, cut_off=cut_off, damaged=self.damaged)
-
-
-class SealedCall(msgspec.Struct, omit_defaults=True):
-    """The sealed part of a provider's call: its name at the provider, and its caller there."""
-
-    name: str
-    caller: object = None
-
-
-class SealedResult(msgspec.Struct):
-    """The sealed part of a provider's result: the type and the content of its block."""
-
-    type: str
-    content: object
 
 
 class MessagesItemBuilder:
@@ -126,9 +110,9 @@ class MessagesItemBuilder:
             end = start + len(streamed.text)
             citations += [_build_citation(citation, start, end) for citation in streamed.citations]
             start = end
-        seal = Seal(provider=self._provider, data=_seal_text(blocks)) if citations else None
+        sealed = seal(self._provider, _build_pieces(blocks)) if citations else None
         text = "".join(streamed.text for streamed in blocks)
-        item = ModelText(id=self._clock.new_id("text"), at=self._at, text=text, citations=tuple(citations), seal=seal)
+        item = ModelText(id=self._clock.new_id("text"), at=self._at, text=text, citations=tuple(citations), seal=sealed)
         return [item]
 
     def _build_reasoning(self, streamed: StreamedBlock) -> Reasoning:
@@ -153,42 +137,17 @@ class MessagesItemBuilder:
         )
 
     def _build_provider_call(self, streamed: StreamedBlock) -> Call:
-        sealed = msgspec.json.encode(SealedCall(streamed.name, streamed.block.caller)).decode()
         return msgspec.structs.replace(
             self._build_call(streamed),
             tool=CODE_EXECUTION_TOOLS.get(streamed.name, streamed.name),
             ran_at=self._provider,
-            seal=Seal(provider=self._provider, data=sealed),
+            seal=seal(self._provider, SealedCall(streamed.name, streamed.block.caller)),
         )
 
     def _build_result(self, streamed: StreamedBlock, call: Call) -> Result:
-        outcome, content, error = _parse_result(streamed.block.content, call.tool)
-        sealed = msgspec.json.encode(SealedResult(streamed.block.type, streamed.block.content)).decode()
-        return build_hosted_result(
-            call, self._at, outcome, content, error, seal=Seal(provider=self._provider, data=sealed)
-        )
-
-
-def _parse_result(content: object, tool: str) -> tuple[Outcome, str, Problem | None]:
-    """Return the outcome and readable content of a provider's result, without what only the provider can decrypt."""
-    value = _strip_encrypted(content)
-    code = value.get("error_code") if is_object(value) else None
-    if code is None:
-        return "ok", msgspec.json.encode(value).decode(), None
-    problem = Problem(error=f"{tool} failed: {code}", error_type="execution_error", details={"code": code})
-    return "error", problem.error, problem
-
-
-def _strip_encrypted(value: object) -> object:
-    if is_list(value):
-        return [_strip_encrypted(item) for item in value]
-    if is_object(value):
-        return {
-            name: _strip_encrypted(field)
-            for name, field in value.items()
-            if name != "type" and not name.startswith("encrypted_")
-        }
-    return value
+        outcome, content, error = parse_result(streamed.block.content, call.tool)
+        sealed = seal(self._provider, SealedResult(streamed.block.type, streamed.block.content))
+        return build_hosted_result(call, self._at, outcome, content, error, seal=sealed)
 
 
 def _build_citation(raw: dict[str, object], start: int, end: int) -> Citation:
@@ -200,15 +159,13 @@ def _build_citation(raw: dict[str, object], start: int, end: int) -> Citation:
     )
 
 
-def _seal_text(blocks: Sequence[StreamedBlock]) -> str:
-    """Return the length and citations of each block of a text, as JSON.
+def _build_pieces(blocks: Sequence[StreamedBlock]) -> list[TextPiece]:
+    """Return the length and citations of each block of a text.
 
     The item holds one text, but the provider requires the citations back on the blocks that they came with: the
     lengths say where to split the text again.
     """
-    return msgspec.json.encode(
-        [(len(streamed.text), [_to_sendable(raw) for raw in streamed.citations]) for streamed in blocks]
-    ).decode()
+    return [TextPiece(len(streamed.text), [_to_sendable(raw) for raw in streamed.citations]) for streamed in blocks]
 
 
 def _to_sendable(citation: dict[str, object]) -> dict[str, object]:

@@ -5,14 +5,25 @@ requires roles to alternate, and a history does not.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import TypeVar
 
-import msgspec
-
-from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, Seal, SystemText, UserMessage
-from toolyard.models.messages.blocks import HOSTED_TOOLS, REDACTED_PREFIX, RESULT_SUFFIX, SealedCall, SealedResult
+from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, SystemText, UserMessage
+from toolyard.core.messages_blocks import (
+    HOSTED_TOOLS,
+    REDACTED_PREFIX,
+    RESULT_SUFFIX,
+    BlockFields,
+    SealedCall,
+    SealedResult,
+    TextPiece,
+    decode_block,
+    decode_call,
+    decode_parts,
+    decode_pieces,
+    decode_result,
+    unseal,
+)
 from toolyard.models.messages.parts import (
     IMAGE_LIMITS,
     Block,
@@ -32,10 +43,7 @@ PAUSED = "paused"
 """The role of an assistant message that ends in a call or result of the provider, which then continues the message."""
 
 _NOT_IN_AN_ID = re.compile(r"[^a-zA-Z0-9_-]")
-_decode_pieces = msgspec.json.Decoder(list[tuple[int, list[dict[str, object]]]]).decode
-_decode_call = msgspec.json.Decoder(SealedCall).decode
-_decode_result = msgspec.json.Decoder(SealedResult).decode
-T = TypeVar("T")
+_NO_FIELDS = BlockFields()
 RoleBlock = tuple[str, Block]
 
 
@@ -94,14 +102,15 @@ class MessagesEncoder:
         if isinstance(first, SystemText):
             return [] if is_blank(first.text) else [("user", build_text_block(f"<system>\n{first.text}\n</system>"))]
         if isinstance(first, UserMessage):
-            return [("user", block) for block in build_blocks(first)]
+            fields = unseal(first.seal, self._provider, decode_parts) or ()
+            return [("user", block) for block in build_blocks(first, fields)]
         calls = {item.id: item for item in group if isinstance(item, Call) and not self._unseal_call(item)}
         results = {item.call_id: item for item in reversed(group) if isinstance(item, Result)}
         # The API refuses an assistant message that ends in thinking.
-        spoken = [*self._build_assistant_blocks(group, last), *(_build_tool_use(call) for call in calls.values())]
+        spoken = [*self._build_assistant_blocks(group, last), *map(self._build_tool_use, calls.values())]
         while spoken and spoken[-1]["type"] in ("thinking", "redacted_thinking"):
             spoken.pop()
-        answers = [_build_tool_result(call, results.get(call.id)) for call in calls.values()]
+        answers = [self._build_tool_result(call, results.get(call.id)) for call in calls.values()]
         return [*(("assistant", block) for block in spoken), *(("user", block) for block in answers)]
 
     def _build_assistant_blocks(self, group: Sequence[Item], last: bool) -> Iterator[Block]:
@@ -136,16 +145,15 @@ class MessagesEncoder:
 
     def _build_text_blocks(self, item: ModelText) -> list[Block]:
         """Return a text split into the blocks that its citations belong to."""
-        pieces = self._unseal(item.seal, _decode_pieces) or [(len(item.text), list[dict[str, object]]())]
+        pieces = unseal(item.seal, self._provider, decode_pieces) or [TextPiece(len(item.text))]
         blocks: list[Block] = []
         start = 0
-        for length, citations in pieces:
-            text = item.text[start : start + length]
-            start += length
+        for piece in pieces:
+            text = item.text[start : start + piece.length]
+            start += piece.length
             if not is_blank(text):
-                blocks.append(
-                    {**build_text_block(text), "citations": citations} if citations else build_text_block(text)
-                )
+                fields = (("citations", piece.citations), ("cache_control", piece.cache_control))
+                blocks.append({**build_text_block(text), **{name: value for name, value in fields if value}})
         return blocks
 
     def _build_thinking_block(self, item: Reasoning) -> Block | None:
@@ -161,20 +169,31 @@ class MessagesEncoder:
 
         The name is checked because a history may come from a client: a seal must not put anything else in a request.
         """
-        sealed = self._unseal(call.seal, _decode_call) if call.ran_at == self._provider else None
+        sealed = unseal(call.seal, self._provider, decode_call) if call.ran_at == self._provider else None
         return sealed if sealed and sealed.name in HOSTED_TOOLS else None
 
     def _unseal_result(self, result: Result) -> SealedResult | None:
-        sealed = self._unseal(result.seal, _decode_result) if result.ran_at == self._provider else None
+        sealed = unseal(result.seal, self._provider, decode_result) if result.ran_at == self._provider else None
         return sealed if sealed and sealed.type.removesuffix(RESULT_SUFFIX) in HOSTED_TOOLS else None
 
-    def _unseal(self, seal: Seal | None, decode: Callable[[str], T]) -> T | None:
-        if seal is None or seal.provider != self._provider:
-            return None
-        try:
-            return decode(seal.data)
-        except msgspec.DecodeError:
-            return None
+    def _build_tool_use(self, call: Call) -> Block:
+        block: Block = {
+            "type": "tool_use",
+            "id": _to_tool_use_id(call.id),
+            "name": to_provider_name(call.tool),
+            "input": call.arguments,
+        }
+        fields = _NO_FIELDS if call.ran_at else unseal(call.seal, self._provider, decode_block) or _NO_FIELDS
+        return {**block, "cache_control": fields.cache_control} if fields.cache_control else block
+
+    def _build_tool_result(self, call: Call, result: Result | None) -> Block:
+        block = _build_plain_result(call, result)
+        if result is None or result.ran_at or (fields := unseal(result.seal, self._provider, decode_block)) is None:
+            return block
+        if fields.tool_references:
+            names = map(to_provider_name, fields.tool_references)
+            block["content"] = [{"type": "tool_reference", "tool_name": name} for name in names]
+        return {**block, "cache_control": fields.cache_control} if fields.cache_control else block
 
 
 def _is_server_block(block: Block) -> bool:
@@ -186,16 +205,7 @@ def _build_server_tool_use(call: Call, sealed: SealedCall) -> Block:
     return block if sealed.caller is None else {**block, "caller": sealed.caller}
 
 
-def _build_tool_use(call: Call) -> Block:
-    return {
-        "type": "tool_use",
-        "id": _to_tool_use_id(call.id),
-        "name": to_provider_name(call.tool),
-        "input": call.arguments,
-    }
-
-
-def _build_tool_result(call: Call, result: Result | None) -> Block:
+def _build_plain_result(call: Call, result: Result | None) -> Block:
     block: Block = {"type": "tool_result", "tool_use_id": _to_tool_use_id(call.id)}
     content = result.content if result else NO_RESULT
     if result is None or result.outcome != "ok":

@@ -1,5 +1,6 @@
 """The Messages wire: Anthropic, and every provider with the same API."""
 
+from toolyard.core.messages_blocks import decode_request, unseal
 from toolyard.core.ports import ModelRequest
 from toolyard.core.settings.options import Options
 from toolyard.models.http.request import build_url
@@ -24,6 +25,11 @@ def _build_reply(request: ModelRequest, model: str, provider: str) -> MessagesRe
     return MessagesReply(request.clock, request.turn, provider, find_open_calls(request.history, provider))
 
 
+def _list_betas(request: ModelRequest, provider: str) -> list[str]:
+    native = unseal(request.native, provider, decode_request)
+    return native.betas if native else []
+
+
 def _list_ignored(options: Options, model: str, provider: str, forward: frozenset[str]) -> list[str]:
     return list_ignored(options, select_sent_extras(options, forward), UNSENT_OPTIONS)
 
@@ -39,6 +45,7 @@ class Anthropic(HttpModel):
         open_cache=open_cache,
         build_reply=_build_reply,
         list_ignored=_list_ignored,
+        list_betas=_list_betas,
         key_header="x-api-key",
         headers={"anthropic-version": VERSION},
     )

@@ -1,19 +1,30 @@
 """Turns the parts of a user's message into blocks of the Messages API; a text names what it does not accept. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import assert_never
 from urllib.parse import urlsplit
 
 from toolyard.core.items import FilePart, ImagePart, Part, TextPart, UserMessage
 from toolyard.core.media import PDF
+from toolyard.core.messages_blocks import BlockFields
 from toolyard.models.shared.attachments import Image, ImageLimits, convert_image_file, parse_image, parse_inline_file
 
 Block = dict[str, object]
 IMAGE_LIMITS = ImageLimits(max_characters=5 * 1024 * 1024, max_pixels=8_000)
 
 
-def build_blocks(message: UserMessage) -> Iterator[Block]:
-    return (block for part in message.parts if (block := _build_block(part)) is not None)
+def build_blocks(message: UserMessage, fields: Sequence[BlockFields] = ()) -> Iterator[Block]:
+    """Yield the blocks of a message. `fields` has what the client said of each part, if it said anything."""
+    for number, part in enumerate(message.parts):
+        block = _build_block(part)
+        if block is None:
+            continue
+        more = fields[number] if number < len(fields) else None
+        if more is not None and more.cache_control:
+            block["cache_control"] = more.cache_control
+        if more is not None and block["type"] == "document":
+            block |= {name: value for name in ("citations", "context") if (value := getattr(more, name))}
+        yield block
 
 
 def build_text_block(text: str) -> Block:

@@ -6,11 +6,22 @@ the provider is to cache; apart from these, a body begins with the bytes of the 
 """
 
 import re
+from collections.abc import Sequence
 from contextlib import suppress
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import msgspec
 
+from toolyard.core.messages_blocks import (
+    MAX_MARKS,
+    RequestFields,
+    SystemBlock,
+    decode_request,
+    decode_tool,
+    join_system,
+    unseal,
+)
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options, allows_any_object
 from toolyard.core.tools.definition import ProviderOptions, Tool
@@ -39,7 +50,26 @@ PLACEHOLDER_TOOL: Block = {
 }
 """Offered where the history has calls and the turn has no tools: the API refuses `tool_use` without any tool."""
 
-_tools: WeakKeyDictionary[Offer, bytes] = WeakKeyDictionary()
+
+class EncodedTools(NamedTuple):
+    """The tools of an offer as JSON, with our own mark at the last one and without it."""
+
+    marked: bytes
+    plain: bytes
+
+
+class WireParts(NamedTuple):
+    """The parts of a body that marks may be in, encoded."""
+
+    tools: bytes
+    system: bytes
+    messages: Sequence[bytes | memoryview]
+
+
+_tools: WeakKeyDictionary[Offer, dict[str, EncodedTools]] = WeakKeyDictionary()
+_NO_NATIVE = RequestFields()
+_MARK_KEY = b'"cache_control":'
+_MARK = re.compile(rb',"cache_control":{[^{}]*}')
 _LACKS_OUTPUT_SCHEMAS = re.compile(r"claude-(?:[23]|instant|(?:opus|sonnet)-4(?:-0|-20|@|$))")
 _USER = b'{"role":"user","content":[{"type":'
 _ASSISTANT = b'{"role":"assistant","content":[{"type":'
@@ -50,12 +80,22 @@ def to_wire(
 ) -> bytes:
     """Return the body. `model` is the name on the wire; if it is empty, the request's. Raises WireFailure."""
     options = request.options
+    native = unseal(request.native, provider, decode_request) or _NO_NATIVE
     encoded_options = b"" if options is DEFAULT_OPTIONS else _encode_options(options, provider, forward)
-    system, output_config = _build_output(request, model or request.model)
+    system, output_config = _build_output(request, model or request.model, native.effort)
     cache = open_cache(request, model, provider)
     cache.set_system(system, _encode_system)
     open_end, role = cache.extend(request.history)
-    tools = _encode_tools(request.offer) or (_encoded_placeholder_tool if _has_calls(cache, open_end) else b"")
+    encoded_tools = _encode_tools(request.offer, provider)
+    tools = encoded_tools.marked or (_encoded_placeholder_tool if _has_calls(cache, open_end) else b"")
+    parts = WireParts(tools, cache.system, _join_messages(cache, open_end, role))
+    if native is not _NO_NATIVE:
+        plain = WireParts(
+            encoded_tools.plain or tools,
+            _encode_native_system(system, native.system),
+            _join_messages(cache, open_end, role, with_marks=False),
+        )
+        parts = _keep_client_marks(plain) or parts
     forced = bool(tools) and request.tool_choice not in ("auto", "none")
     # The API refuses thinking together with a forced tool choice.
     thinks = bool(options.thinking) and not forced and (role == "assistant" or _may_think(cache, open_end))
@@ -64,19 +104,33 @@ def to_wire(
             b'{"model":',
             encode_json(model or request.model),
             b',"stream":true',
-            tools and b',"tools":' + tools,
-            cache.system and b',"system":' + cache.system,
+            parts.tools and b',"tools":' + parts.tools,
+            parts.system and b',"system":' + parts.system,
             b',"messages":[',
-            *_join_messages(cache, open_end, role),
+            *parts.messages,
             b"]",
             tools and b',"tool_choice":' + encode_json(_build_tool_choice(request)),
-            b',"max_tokens":%d' % choose_max_tokens(model or request.model, options, thinks=thinks),
-            b',"thinking":' + encode_json(_build_thinking(options)) if thinks else b"",
+            # The client's own limit includes its thinking.
+            b',"max_tokens":%d'
+            % choose_max_tokens(model or request.model, options, thinks=thinks and not native.thinking),
+            b',"thinking":' + encode_json(native.thinking or _build_thinking(options)) if thinks else b"",
             output_config,
             encoded_options,
             b"}",
         )
     )
+
+
+def _keep_client_marks(parts: WireParts) -> WireParts | None:
+    """Return the parts with the marks of the client and none of our own; None if the client has set none.
+
+    A part of the history may come from an earlier request with marks of its own: only the last ones are kept.
+    """
+    messages = b"".join(parts.messages)
+    marks = sum(part.count(_MARK_KEY) for part in (parts.tools, parts.system, messages))
+    if marks > MAX_MARKS:
+        messages = _MARK.sub(b"", messages, count=marks - MAX_MARKS)
+    return WireParts(parts.tools, parts.system, [messages]) if marks else None
 
 
 def open_cache(request: ModelRequest, model: str, provider: str) -> EncodeCache:
@@ -112,16 +166,27 @@ def _encode_options(options: Options, provider: str, forward: frozenset[str]) ->
     return b"," + encode_json(fields)[1:-1] if fields else b""
 
 
-def _build_output(request: ModelRequest, model: str) -> tuple[str, bytes]:
+def _build_output(request: ModelRequest, model: str, effort: str = "") -> tuple[str, bytes]:
     """Return the system text and the output format. A schema that cannot be enforced is asked for in the text."""
-    schema = request.options.output_schema
-    if schema is None:
-        return request.system, b""
+    schema, config = request.options.output_schema, Block()
+    if effort:
+        config["effort"] = effort
+    system = request.system
+    if schema is not None:
+        output_format = _build_output_format(schema, model)
+        if output_format is None:
+            system = add_output_prompt(system, schema)
+        else:
+            config["format"] = output_format
+    return system, b',"output_config":' + encode_json(config) if config else b""
+
+
+def _build_output_format(schema: dict[str, object], model: str) -> Block | None:
+    """Return the format that enforces a schema; None if it cannot be enforced."""
     if not allows_any_object(schema) and not _LACKS_OUTPUT_SCHEMAS.search(model):
         with suppress(UnsupportedSchema):
-            output_format = {"type": "json_schema", "schema": convert(schema, "anthropic_output")}
-            return request.system, b',"output_config":' + encode_json({"format": output_format})
-    return add_output_prompt(request.system, schema), b""
+            return {"type": "json_schema", "schema": convert(schema, "anthropic_output")}
+    return None
 
 
 def _build_thinking(options: Options) -> Block:
@@ -146,14 +211,28 @@ def _encode_system(text: str) -> bytes:
     return b"" if is_blank(text) else b"[" + encode_json(build_text_block(text))[:-1] + CACHE_MARK + b"}]"
 
 
-def _join_messages(cache: EncodeCache, open_end: bytes, role: str) -> list[bytes | memoryview]:
+def _encode_native_system(text: str, sent: Sequence[SystemBlock]) -> bytes:
+    """Return the system text in the blocks that the client has sent, with its marks, and what is around them."""
+    before, found, after = text.partition(join_system(sent)) if sent else (text, "", "")
+    blocks = [SystemBlock(before), *(sent if found else [SystemBlock(found)]), SystemBlock(after)]
+    encoded = [
+        {**build_text_block(block.text), **({"cache_control": block.cache_control} if block.cache_control else {})}
+        for block in blocks
+        if not is_blank(block.text)
+    ]
+    return encode_json(encoded) if encoded else b""
+
+
+def _join_messages(
+    cache: EncodeCache, open_end: bytes, role: str, *, with_marks: bool = True
+) -> list[bytes | memoryview]:
     """Return the messages, with a cache mark at the end of the newest user message and at the previous request's end.
 
     The older mark matters because the provider looks back only 20 blocks from a mark for what it has cached, and a turn
     with many calls adds more. A mark belongs inside the last block, hence `mark - 1`, before its closing brace.
     """
     newest = len(cache.joined) if role == "user" and not open_end else 0
-    marks = sorted({cache.mark, newest} - {0})
+    marks = sorted({cache.mark, newest} - {0}) if with_marks else []
     cache.mark = newest or cache.mark
     joined, start = memoryview(cache.joined), 0
     pieces: list[bytes | memoryview] = []
@@ -170,20 +249,30 @@ def _has_calls(cache: EncodeCache, open_end: bytes) -> bool:
     return b'"type":"tool_use"' in cache.joined or b'"type":"tool_use"' in open_end
 
 
-def _encode_tools(offer: Offer) -> bytes:
-    """Return the tools as JSON, encoded once for each offer, with a cache mark at the last; empty if there are none."""
-    encoded = _tools.get(offer)
+def _encode_tools(offer: Offer, provider: str) -> EncodedTools:
+    """Return the tools as JSON, encoded once for each offer and provider; empty if there are none."""
+    by_provider = _tools.setdefault(offer, {})
+    encoded = by_provider.get(provider)
     if encoded is None:
-        blocks = [block for tool in offer.tools if (block := _build_tool(tool)) is not None]
-        encoded = _tools[offer] = encode_json(blocks)[:-2] + CACHE_MARK + b"}]" if blocks else b""
+        built = [_build_tool(tool, provider) for tool in offer.tools]
+        blocks = [block for block in built if block is not None]
+        plain = encode_json(blocks) if blocks else b""
+        # A tool that is loaded later cannot be cached.
+        is_markable = blocks and not any(name in blocks[-1] for name in ("cache_control", "defer_loading"))
+        encoded = by_provider[provider] = EncodedTools(plain[:-2] + CACHE_MARK + b"}]" if is_markable else plain, plain)
     return encoded
 
 
-def _build_tool(tool: Tool) -> Block | None:
+def _build_tool(tool: Tool, provider: str) -> Block | None:
     if tool.venue == "provider":
         return _build_provider_tool(tool)
+    fields = unseal(tool.seal, provider, decode_tool)
+    if fields is not None and fields.definition is not None:
+        return {**fields.definition, **({"cache_control": fields.cache_control} if fields.cache_control else {})}
     block: Block = {"name": tool.name, "input_schema": convert(tool.parameters, "anthropic")}
-    return block if is_blank(tool.description) else {**block, "description": tool.description}
+    if not is_blank(tool.description):
+        block["description"] = tool.description
+    return block if fields is None else {**block, **msgspec.to_builtins(fields)}
 
 
 def _build_provider_tool(tool: Tool) -> Block | None:
@@ -214,8 +303,13 @@ def _build_tool_choice(request: ModelRequest) -> Block:
     )
 
 
+def _is_known(tool: Tool) -> bool:
+    """Return whether the API has a tool; it has not every tool of other providers."""
+    return tool.venue != "provider" or _build_provider_tool(tool) is not None
+
+
 def _build_plain_choice(request: ModelRequest) -> Block:
-    if not _encode_tools(request.offer):
+    if not any(map(_is_known, request.offer.tools)):
         return {"type": "none"}
     match request.tool_choice:
         case "auto" | "none" as plain:
@@ -223,7 +317,7 @@ def _build_plain_choice(request: ModelRequest) -> Block:
         case "required":
             return {"type": "any"}
         case name:
-            unknown = any(tool.name == name and _build_tool(tool) is None for tool in request.offer.tools)
+            unknown = any(tool.name == name and not _is_known(tool) for tool in request.offer.tools)
             return {"type": "auto"} if unknown else {"type": "tool", "name": name}
 
 

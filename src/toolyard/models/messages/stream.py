@@ -14,6 +14,7 @@ from toolyard.core.conversation.events import (
     TurnEnded,
 )
 from toolyard.core.items import Call, Item, Usage
+from toolyard.core.messages_blocks import CODE_EXECUTION_TOOLS, REDACTED_PREFIX
 from toolyard.core.ports import Clock
 from toolyard.core.utf8 import utf8_size
 from toolyard.models.http.problems import (
@@ -25,7 +26,7 @@ from toolyard.models.http.problems import (
     parse_error_body,
 )
 from toolyard.models.http.reader import DECODE_ERRORS, decode_payload
-from toolyard.models.messages.blocks import CODE_EXECUTION_TOOLS, MessagesItemBuilder, StreamedBlock
+from toolyard.models.messages.blocks import MessagesItemBuilder, StreamedBlock
 from toolyard.models.messages.wire_types import (
     MessagesBlock,
     MessagesDelta,
@@ -110,6 +111,10 @@ class MessagesReply:
                 self._append(event.index, delta, events, damaged)
             case "content_block_start" if block is not None:
                 self._blocks[event.index] = self._start(block, events, damaged=damaged)
+                if block.type == "redacted_thinking":
+                    self._append_signature(REDACTED_PREFIX + block.data, events)
+            case "content_block_stop" if (streamed := self._blocks.get(event.index)) and streamed.signature:
+                self._append_signature(streamed.signature, events)
             case "message_delta":
                 self._update_usage(event.usage)
                 if delta is not None and delta.stop_reason:
@@ -167,6 +172,9 @@ class MessagesReply:
         events.append(ReasoningAppended(turn=self._turn, offset=self._lengths[1], text=text))
         streamed.fragments.append(text)
         self._lengths[1] += utf8_size(text)
+
+    def _append_signature(self, signature: str, events: list[ModelDelta]) -> None:
+        events.append(ReasoningAppended(turn=self._turn, offset=self._lengths[1], text="", signature=signature))
 
     def _append_arguments(self, streamed: StreamedBlock, text: str, events: list[ModelDelta]) -> None:
         tool = CODE_EXECUTION_TOOLS.get(streamed.name, streamed.name)

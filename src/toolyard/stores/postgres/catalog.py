@@ -17,7 +17,8 @@ from toolyard.stores.postgres.lease import LeasedPorts
 from toolyard.stores.postgres.ledger import CHARGE_ESTIMATES
 
 CARD_COLUMNS = "conversation, owner, tenant, title, description, created_at, updated_at, unlisted"
-_SCAN = f"""(SELECT {CARD_COLUMNS}, unindexed FROM cards WHERE tenant = $1 AND {{owner}} AND unlisted = {{unlisted}}
+_SCAN = f"""(SELECT {CARD_COLUMNS}, unindexed OR unlisted AS to_compare FROM cards
+WHERE tenant = $1 AND {{owner}} AND unlisted = {{unlisted}}
 AND (updated_at, conversation) < ($3::float8, $4::text) ORDER BY updated_at DESC, conversation DESC LIMIT $5)"""
 _CARD = f"SELECT {CARD_COLUMNS} FROM cards WHERE conversation = $1"
 _LIST_OPEN = f"""SELECT {CARD_COLUMNS} FROM cards WHERE tenant = $1 AND ($2 = ''::bytea OR owner = $2) AND has_run
@@ -66,19 +67,19 @@ PROJECTION = f""", answered AS (
     WHERE letters.conversation = id AND letters.number = answer.number AND letters.outcome IS NULL
 ), opened AS (
     INSERT INTO cards
-    SELECT id, tenant, owner, title, description, created_at, updated_at, unlisted, is_open
+    SELECT id, tenant, owner, title, description, created_at, updated_at, unlisted, is_open, NOT unlisted
     FROM unnest(
         $12::text[], $13::bytea[], $14::bytea[], $15::bytea[], $16::bytea[],
         $17::float8[], $18::float8[], $19::boolean[]
     ) AS card (id, tenant, owner, title, description, created_at, updated_at, unlisted) JOIN advanced USING (id)
     ON CONFLICT (conversation) DO UPDATE SET tenant = excluded.tenant, owner = excluded.owner, title = excluded.title,
         description = excluded.description, created_at = excluded.created_at, updated_at = excluded.updated_at,
-        unlisted = excluded.unlisted, has_run = excluded.has_run, unindexed = true, indexed_seq = 0
+        unlisted = excluded.unlisted, has_run = excluded.has_run, unindexed = excluded.unindexed, indexed_seq = 0
 ), changed AS (
     UPDATE cards SET title = coalesce(change.title, cards.title),
         description = coalesce(change.description, cards.description),
         updated_at = coalesce(change.at, cards.updated_at), has_run = is_open,
-        unindexed = cards.unindexed OR change.id IS NOT NULL
+        unindexed = cards.unindexed OR (change.id IS NOT NULL AND NOT cards.unlisted)
     FROM advanced LEFT JOIN unnest($20::text[], $21::bytea[], $22::bytea[], $23::float8[])
         AS change (id, title, description, at) USING (id)
     WHERE conversation = advanced.id AND (change.id IS NOT NULL OR was_open <> is_open) AND advanced.id <> ALL($12)

@@ -219,7 +219,8 @@ _FOURTH = (
     FOR EACH ROW EXECUTE FUNCTION refuse_untrimmed_delete()""",
 )
 
-_FIFTH = (
+_FIFTH = ("ALTER TABLE audit ADD COLUMN change text NOT NULL DEFAULT ''",)
+_SIXTH = (
     # Every request under a budget updates a row of it.
     """CREATE TABLE budgets (
     budget text COLLATE "C" NOT NULL,
@@ -270,7 +271,7 @@ _FIFTH = (
 ) WITH (fillfactor = 70)""",
 )
 
-_STEPS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH)
+_STEPS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH)
 SCHEMA_VERSION = len(_STEPS)
 OLDEST_CODE = 1
 """The oldest schema version whose code may run on the tables after all steps."""

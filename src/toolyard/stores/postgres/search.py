@@ -2,6 +2,7 @@
 
 An append only marks its conversation as unindexed. Every replica indexes marked conversations in the background, a few
 at a time. A search compares the texts of unindexed conversations itself, so that its answer never lags behind.
+Unlisted conversations are never indexed, as in the SQLite store.
 """
 
 import asyncio
@@ -71,19 +72,20 @@ FROM unnest($1::text[], $2::bytea[], $3::bytea[], $4::text[]) AS job (conversati
 # The last row comes in any case: it says where the page ends.
 _SCAN = f"""WITH page AS MATERIALIZED ({{page}}), compared AS (
     SELECT page.*, row_number() OVER (ORDER BY updated_at DESC, conversation DESC) AS number, count(*) OVER () AS total,
-        unindexed OR EXISTS (
+        to_compare OR EXISTS (
             SELECT 1 FROM search_texts t WHERE t.conversation = page.conversation AND position($6::bytea IN text) > 0
         ) AS is_candidate
     FROM page
 )
-SELECT {CARD_COLUMNS}, unindexed, is_candidate, total FROM compared WHERE is_candidate OR number = total
+SELECT {CARD_COLUMNS}, to_compare, is_candidate, total FROM compared WHERE is_candidate OR number = total
 ORDER BY number"""
 _COUNT = "SELECT count(*) FROM (SELECT 1 FROM search_texts WHERE terms @@ $1::tsquery LIMIT $2) AS texts"
 _FIND = f"""WITH found AS MATERIALIZED (
     SELECT DISTINCT conversation FROM search_texts WHERE terms @@ $1::tsquery AND position($2::bytea IN text) > 0
     UNION SELECT conversation FROM cards WHERE unindexed AND tenant = $3
+    UNION SELECT conversation FROM cards WHERE $5 AND unlisted AND tenant = $3
 )
-SELECT {CARD_COLUMNS}, unindexed FROM found JOIN cards USING (conversation)
+SELECT {CARD_COLUMNS}, unindexed OR unlisted AS to_compare FROM found JOIN cards USING (conversation)
 WHERE tenant = $3 AND ($4 = ''::bytea OR owner = $4) AND ($5 OR NOT unlisted)
 AND (updated_at, conversation) < ($6::float8, $7::text) ORDER BY updated_at DESC, conversation DESC"""
 
@@ -231,7 +233,7 @@ def _build_match(needle: str) -> str:
 async def _select_matches(database: Database, rows: Sequence[Record], needle: str) -> list[ConversationCard]:
     """Return the cards of candidates that contain the folded text: of indexed ones this is known already."""
     cards = [read_card(row) for row in rows]
-    uncertain = [card for card, row in zip(cards, rows, strict=True) if row["unindexed"] or not is_exact(needle)]
+    uncertain = [card for card, row in zip(cards, rows, strict=True) if row["to_compare"] or not is_exact(needle)]
     rejected = {card.id for card in uncertain}
     for start in range(0, len(uncertain), COMPARE_SIZE):
         rejected -= await _compare_logs(database, uncertain[start : start + COMPARE_SIZE], needle)

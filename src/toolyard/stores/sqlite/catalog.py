@@ -14,9 +14,10 @@ from toolyard.stores.sqlite.ledger import CHARGE_ESTIMATES
 
 MAX_PATTERN = 40
 _OPEN = """INSERT OR REPLACE INTO cards
-(conversation, tenant, user, title, description, created_at, unlisted, updated_at) VALUES (?,?,?,?,?,?,?,?)"""
-_TOUCH = "UPDATE cards SET updated_at = ?, unindexed = 1 WHERE conversation = ?"
-_MARK_UNINDEXED = "UPDATE cards SET unindexed = 1 WHERE conversation = ? AND NOT unindexed"
+(conversation, tenant, user, title, description, created_at, unlisted, unindexed, updated_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NOT ?7, ?8)"""
+_TOUCH = "UPDATE cards SET updated_at = ?, unindexed = NOT unlisted WHERE conversation = ?"
+_MARK_UNINDEXED = "UPDATE cards SET unindexed = 1 WHERE conversation = ? AND NOT unindexed AND NOT unlisted"
 _CHANGE = "UPDATE cards SET title = ?, description = ? WHERE conversation = ?"
 _QUEUE = "INSERT OR IGNORE INTO traces (conversation, run, correlation_id, at) VALUES (?, ?, ?, ?)"
 _FIND_RUNS = "SELECT conversation, run FROM traces WHERE correlation_id = ? ORDER BY at, conversation, run"

@@ -4,6 +4,7 @@ A step never changes once it was released: it reads what was written then, with 
 those of the current code.
 """
 
+import logging
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,9 @@ from pathlib import Path
 import msgspec
 
 from toolyard.core.errors import Misconfigured, StoreDown
+from toolyard.stores.sqlite.backup import copy_file
+
+_log = logging.getLogger("toolyard.sqlite")
 
 APPLICATION_ID = 0x546F6F6C  # "Tool", in the file's header
 _FIRST = (
@@ -171,7 +175,8 @@ _NINTH = (
     ) BEGIN SELECT raise(ABORT, 'the audit log is append-only'); END""",
 )
 
-_TENTH = (
+_TENTH = ("ALTER TABLE audit ADD COLUMN change TEXT NOT NULL DEFAULT ''",)
+_ELEVENTH = (
     """CREATE TABLE budgets (
     budget TEXT NOT NULL,
     scope TEXT NOT NULL,
@@ -221,7 +226,10 @@ _TENTH = (
 
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Migrate a file to the current version. Raises Misconfigured for a file of another program or a newer version."""
+    """Migrate a file to the current version, after copying it to `build_copy_path`.
+
+    Raises Misconfigured for a file of another program or a newer version.
+    """
     (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     (application,) = connection.execute("PRAGMA application_id").fetchone()
@@ -235,6 +243,10 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
         )
     if version == SCHEMA_VERSION:
         return
+    if version:
+        copy = build_copy_path(path, version)
+        copy_file(path, copy)
+        _log.warning("migrating %s from schema version %d to %d; a copy is %s", path, version, SCHEMA_VERSION, copy)
     try:
         with connection:  # commits, or rolls everything back
             connection.execute("BEGIN IMMEDIATE")
@@ -244,6 +256,11 @@ def migrate(connection: sqlite3.Connection, path: Path) -> None:
     except msgspec.MsgspecError as error:
         reason = f"it holds an entry that cannot be read: {error}. The file was left as it is"
         raise StoreDown(reason, address=str(path)) from error
+
+
+def build_copy_path(path: Path, version: int) -> Path:
+    """Return where a file of an earlier version is copied to before it is migrated."""
+    return path.with_name(f"{path.name}.schema-{version}")
 
 
 class _OwnerV1(msgspec.Struct):
@@ -343,8 +360,13 @@ def _allow_trim(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-def _add_ledger(connection: sqlite3.Connection) -> None:
+def _add_audited_change(connection: sqlite3.Connection) -> None:
     for statement in _TENTH:
+        connection.execute(statement)
+
+
+def _add_ledger(connection: sqlite3.Connection) -> None:
+    for statement in _ELEVENTH:
         connection.execute(statement)
 
 
@@ -358,6 +380,7 @@ _STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _add_access_tokens,
     _add_audit,
     _allow_trim,
+    _add_audited_change,
     _add_ledger,
 )
 SCHEMA_VERSION = len(_STEPS)

@@ -3,6 +3,9 @@
 An append only marks its conversation as unindexed, which costs next to nothing. The writer thread indexes marked
 conversations while it is idle, in small steps. A search compares the texts of unindexed conversations itself, so that
 its answer never lags behind. Files of earlier versions are indexed in the same way.
+
+Unlisted conversations, such as those of requests that bring their whole history, are never indexed: they are many, most
+are deleted soon, and few searches include them. Those compare their texts too.
 """
 
 import asyncio
@@ -51,17 +54,19 @@ _DROP_TERMS = "INSERT INTO search_terms (search_terms, rowid, terms) VALUES ('de
 _TEXTS_OF_ITEM = "SELECT number, text FROM search_texts WHERE conversation = ? AND item = ?"
 _ORPHANS = "SELECT number, text FROM search_texts WHERE conversation = '' LIMIT 20"
 _COUNT_UNINDEXED = "SELECT count(*) FROM cards WHERE unindexed"
-_COMPARE = f"""SELECT {CARD_COLUMNS}, unindexed FROM ({{page}}) AS page CROSS JOIN cards USING (conversation)
-WHERE unindexed OR EXISTS (
+_COMPARE = f"""SELECT {CARD_COLUMNS}, unindexed OR unlisted AS to_compare
+FROM ({{page}}) AS page CROSS JOIN cards USING (conversation)
+WHERE to_compare OR EXISTS (
 SELECT 1 FROM search_texts WHERE search_texts.conversation = page.conversation AND instr(text, :needle))
 ORDER BY cards.updated_at DESC, cards.conversation DESC"""
 _PAGE_END = "SELECT count(*) OVER (), updated_at, conversation FROM ({page}) ORDER BY updated_at, conversation LIMIT 1"
 _COUNT = "SELECT count(*) FROM (SELECT 1 FROM search_terms WHERE search_terms MATCH ? LIMIT ?)"
 # The CROSS JOINs fix the order: the index first, then the texts, then the cards.
-_FIND = f"""SELECT {CARD_COLUMNS}, unindexed FROM (
+_FIND = f"""SELECT {CARD_COLUMNS}, unindexed OR unlisted AS to_compare FROM (
 SELECT DISTINCT texts.conversation AS found FROM search_terms CROSS JOIN search_texts AS texts
 ON texts.number = search_terms.rowid WHERE search_terms MATCH :terms AND instr(texts.text, :needle)
 UNION SELECT conversation FROM cards INDEXED BY cards_unindexed WHERE unindexed AND tenant = :tenant
+UNION SELECT conversation FROM cards WHERE :unlisted AND unlisted AND tenant = :tenant
 ) CROSS JOIN cards ON cards.conversation = found
 WHERE tenant = :tenant AND (:user = '' OR user = :user) AND (:unlisted OR NOT unlisted)
 AND (updated_at, conversation) < (:updated_at, :last) ORDER BY updated_at DESC, conversation DESC"""
@@ -181,7 +186,7 @@ def _select_matches(connection: sqlite3.Connection, rows: Sequence[sqlite3.Row],
     return [
         card
         for card, row in zip(cards, rows, strict=True)
-        if (is_exact(needle) and not row["unindexed"]) or matches_log(connection, card, needle)
+        if (is_exact(needle) and not row["to_compare"]) or matches_log(connection, card, needle)
     ]
 
 

@@ -18,7 +18,7 @@ from toolyard.engine.access.provider_sign_in import (
 )
 from toolyard.observability.log_lines import log_line
 from toolyard.surfaces.http.request_context import HttpRequest, get_client_address, get_request_context
-from toolyard.surfaces.http.session_cookie import build_cookie, build_origin, read_cookie, read_session_cookie
+from toolyard.surfaces.http.session_cookie import SessionCookies
 
 BEGIN_PATH = "/session/oidc"
 CALLBACK_PATH = "/session/oidc/callback"
@@ -37,21 +37,21 @@ def require_provider(request: HttpRequest) -> ProviderSignIns:
 @get(BEGIN_PATH, include_in_schema=False, status_code=302)
 async def begin(request: HttpRequest) -> Response[None]:
     """Send the browser to the provider's page."""
-    sign_ins = require_provider(request)
-    redirect_uri = build_origin(request.headers, request.url.scheme) + _get_prefix(request) + CALLBACK_PATH
+    sign_ins, cookies = require_provider(request), SessionCookies(request.backend.sessions.limits.allow_http)
+    redirect_uri = cookies.build_origin(request.headers, request.url.scheme) + _get_prefix(request) + CALLBACK_PATH
     try:
         begun = await sign_ins.begin(redirect_uri, get_client_address(request.scope))
     except (SignInFailed, StoreDown) as error:
         return _return_with_error(request, error)
-    cookie = build_cookie(request.headers, begun.browser_token, ATTEMPT_S, COOKIE_PURPOSE, "Lax")
+    cookie = cookies.build(request.headers, begun.browser_token, ATTEMPT_S, COOKIE_PURPOSE, "Lax")
     return _redirect(begun.url, cookie)
 
 
 @get(CALLBACK_PATH, include_in_schema=False, status_code=302)
 async def finish(request: HttpRequest) -> Response[None]:
     """Open a session for the person who signed in at the provider, and redirect to the page."""
-    sessions = request.backend.sessions
-    sign_ins = require_provider(request)
+    sessions, sign_ins = request.backend.sessions, require_provider(request)
+    cookies = SessionCookies(sessions.limits.allow_http)
     answer = CallbackAnswer(
         state=request.query_params.get("state", ""),
         code=request.query_params.get("code", ""),
@@ -59,15 +59,15 @@ async def finish(request: HttpRequest) -> Response[None]:
         issuer=request.query_params.get("iss"),
     )
     try:
-        token = await sign_ins.finish(answer, read_cookie(request.headers, COOKIE_PURPOSE))
-        if earlier := read_session_cookie(request.headers):
+        token = await sign_ins.finish(answer, cookies.read(request.headers, COOKIE_PURPOSE))
+        if earlier := cookies.read(request.headers):
             await sessions.close(earlier)
     except (SignInFailed, StoreDown) as error:
         if isinstance(error, SignInFailed) and error.is_suspicious:
             await sessions.count_failure(get_client_address(request.scope))
         return _return_with_error(request, error)
     # The address is fixed: a link never decides where somebody who has just signed in goes.
-    return _redirect(f"{_get_prefix(request)}/", build_cookie(request.headers, token, sessions.limits.total_s))
+    return _redirect(f"{_get_prefix(request)}/", cookies.build(request.headers, token, sessions.limits.total_s))
 
 
 ROUTES = (begin, finish)

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from toolyard.surfaces.http.openapi import ERRORS
 from toolyard.surfaces.http.request_context import HttpRequest, get_client_address
-from toolyard.surfaces.http.session_cookie import build_cookie, read_session_cookie, require_same_origin
+from toolyard.surfaces.http.session_cookie import SessionCookies
 
 
 class SessionRequest(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -44,12 +44,13 @@ async def sign_in_options(request: HttpRequest) -> SignInOptions:
 async def sign_in(request: HttpRequest, data: JSONBody[SessionRequest]) -> Response[SessionAnswer]:
     """Open a session for the owner of a key. Its token is in a cookie that scripts cannot read."""
     sessions = request.backend.sessions
+    cookies = SessionCookies(sessions.limits.allow_http)
     # Also here: another site must not be able to sign a visitor in under an account of its own.
-    require_same_origin(request.headers)
+    cookies.require_same_origin(request.headers)
     token = await sessions.open(data.key.strip(), get_client_address(request.scope), request.headers)
-    if earlier := read_session_cookie(request.headers):
+    if earlier := cookies.read(request.headers):
         await sessions.close(earlier)
-    cookie = build_cookie(request.headers, token, sessions.limits.total_s)
+    cookie = cookies.build(request.headers, token, sessions.limits.total_s)
     return Response(
         SessionAnswer(message="you are signed in"), headers={"set-cookie": cookie, "cache-control": "no-store"}
     )
@@ -58,10 +59,12 @@ async def sign_in(request: HttpRequest, data: JSONBody[SessionRequest]) -> Respo
 @delete("/session", status_code=200, responses=ERRORS, tags=["server"])
 async def sign_out(request: HttpRequest) -> Response[SessionAnswer]:
     """End the session of the cookie. Its token is no longer accepted."""
-    require_same_origin(request.headers)
-    if token := read_session_cookie(request.headers):
-        await request.backend.sessions.close(token)
-    cookie = build_cookie(request.headers, "", 0)
+    sessions = request.backend.sessions
+    cookies = SessionCookies(sessions.limits.allow_http)
+    cookies.require_same_origin(request.headers)
+    if token := cookies.read(request.headers):
+        await sessions.close(token)
+    cookie = cookies.build(request.headers, "", 0)
     return Response(
         SessionAnswer(message="you are signed out"), headers={"set-cookie": cookie, "cache-control": "no-store"}
     )

@@ -20,6 +20,7 @@ from toolyard.core.settings.limits import Limits
 from toolyard.core.settings.options import Options, check_options
 from toolyard.core.store import ConversationCard
 from toolyard.core.tools.web_search_rule import SearchMode
+from toolyard.engine.access.presets import ALL_TOOLS
 from toolyard.engine.service import Service
 from toolyard.surfaces.conversations.context import NoteBody, to_note_body
 from toolyard.surfaces.http.authorization import PathId, load_state, resolve_max_turns
@@ -39,8 +40,6 @@ Count = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 Turns = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 ModelName = Annotated[str, Meta(max_length=500)]
 ToolNames = Annotated[list[Annotated[str, Meta(min_length=1, max_length=200)]], Meta(max_length=1000)]
-ALL_TOOLS = "*"
-"""In a list of tools: every tool that the caller may use."""
 PageSize = Annotated[int, QueryParameter(ge=1, le=200, description="How many at most")]
 PageAfter = Annotated[str, QueryParameter(max_length=1000, description="The `next` of the page before")]
 Whose = Annotated[

@@ -9,9 +9,8 @@ from msgspec import Struct, field
 
 from toolyard.core.caller import Caller
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
-from toolyard.engine.access.presets import Preset, may_edit_preset
+from toolyard.engine.access.presets import ALL_TOOLS, Preset, may_edit_preset
 from toolyard.surfaces.conversations.conversations import (
-    ALL_TOOLS,
     Count,
     ModelName,
     Prompt,

@@ -62,10 +62,13 @@ class ChatBody(AnswerFields, kw_only=True):
     message_id: MessageId = ""
     """The id of the message. One that is in the conversation already is refused with 409."""
     tool_choice: Annotated[str, Meta(max_length=100)] = "auto"
+    """`auto`, `none`, `required` or the name of a tool."""
     model: Annotated[str, Meta(max_length=500)] = ""
+    """One of `GET /models`; empty for the conversation's or the server's."""
     language: str = ""
     """The language of texts that the server writes itself, in place of the conversation's."""
     interrupt: bool = False
+    """Whether to stop the current run instead of waiting for it."""
 
 
 class CancelBody(Struct, forbid_unknown_fields=True, kw_only=True):

@@ -28,7 +28,7 @@ from toolyard.surfaces.http.request_context import (
     get_client_address,
     get_request_head,
 )
-from toolyard.surfaces.http.session_cookie import SAFE_METHODS, read_session_cookie, require_same_origin
+from toolyard.surfaces.http.session_cookie import SAFE_METHODS, SessionCookies
 from toolyard.surfaces.surface import Backend, PathRules
 
 ANONYMOUS = Caller(user="")
@@ -47,6 +47,7 @@ class AuthenticationMiddleware:
         self._backend = backend
         self._access = backend.access
         self._sessions = backend.sessions
+        self._cookies = SessionCookies(backend.sessions.limits.allow_http)
         self._rules = rules
         self._count_failure = service.failed_sign_ins.count
         self._count_unauthenticated = service.metrics.count_unauthenticated
@@ -140,14 +141,14 @@ class AuthenticationMiddleware:
         if not (token := self._find_session(head)):
             return self._access.identify(head.headers)
         if scope["method"] not in SAFE_METHODS or "upgrade" in head.headers:
-            require_same_origin(head.headers)
+            self._cookies.require_same_origin(head.headers)
         return await self._sessions.identify(token, head.headers)
 
     def _find_session(self, head: RequestHead) -> str:
         """Return the token of the session that a request is made with; empty if it is not made with one."""
         if read_secrets(head.headers) or self._access.is_local or head.path not in self._rules.session:
             return ""
-        return read_session_cookie(head.headers)
+        return self._cookies.read(head.headers)
 
     async def _has_valid_credentials(self, caller: Caller, head: RequestHead) -> bool:
         """Return whether the credentials of a request are still those of its caller."""

@@ -57,7 +57,7 @@ class CorrelationMiddleware:
             status=101 if is_websocket else 0,
         )
         scope[HEAD_KEY] = head
-        if encoder := self._rules.find_encoder(path):
+        if encoder := self._rules.find_encoder(path, headers):
             scope[ENCODER_KEY] = encoder
         try:
             await self._app(scope, receive, send)

@@ -4,8 +4,8 @@ Litestar's `Stream` opens a task group for every response; here one extra task w
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator, Iterable
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, Coroutine, Generator, Iterable
+from contextlib import AbstractContextManager, aclosing, contextmanager
 from typing import cast
 
 from litestar import Litestar, Request
@@ -63,15 +63,20 @@ class _StreamingResponse(ASGIResponse):
             watcher.close()
 
 
-@contextmanager
-def detach_on_disconnect(receive: Receive, reader: Reader) -> Generator[None]:
+def detach_on_disconnect(receive: Receive, reader: Reader) -> AbstractContextManager[None]:
     """Detach the reader when the client of a request disconnects within the block, which then ends by itself."""
 
     async def watch() -> None:
         await _wait_for_disconnect(receive)
         reader.detach()
 
-    task = asyncio.get_running_loop().create_task(watch())
+    return run_beside(watch())
+
+
+@contextmanager
+def run_beside(watch: Coroutine[object, object, None]) -> Generator[None]:
+    """Run a coroutine until the block ends."""
+    task = asyncio.get_running_loop().create_task(watch)
     try:
         yield
     finally:

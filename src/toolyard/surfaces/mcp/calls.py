@@ -391,9 +391,7 @@ def _needs_others(wait: WaitEvent) -> bool:
 
 def _find_tool(service: Service, peer: Peer, name: str) -> Tool:
     """Return the tool of this name. Raise RpcError if there is none that the caller may use."""
-    tool = next(
-        (tool for tool in service.tools.list_usable(peer.caller, include_native=False) if tool.name == name), None
-    )
+    tool = service.tools.find_usable(name, peer.caller)
     if tool is None:
         raise RpcError(INVALID_PARAMS, service.tools.describe_missing(name, peer.caller).error)
     return tool

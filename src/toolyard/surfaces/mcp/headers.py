@@ -6,7 +6,7 @@ well (`x-mcp-header` in its schema).
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
 from toolyard.core.json_types import Json, is_object
 from toolyard.core.tools.definition import Tool
@@ -17,14 +17,14 @@ NAME_PARAMS = {"tools/call": "name", "prompts/get": "name", "resources/read": "u
 _BASE64_PREFIX, _BASE64_SUFFIX = "=?base64?", "?="
 
 
-def check_headers(headers: Mapping[str, str], request: RpcRequest, tools: Sequence[Tool]) -> None:
+def check_headers(headers: Mapping[str, str], request: RpcRequest, find_tool: Callable[[str], Tool | None]) -> None:
     """Raise RpcError for a header that is missing or differs from the body."""
     _require_match("MCP-Protocol-Version", headers, read_version(request.params))
     _require_match("Mcp-Method", headers, request.method)
     if part := NAME_PARAMS.get(request.method):
         _require_match("Mcp-Name", headers, request.params.get(part))
     if request.method == "tools/call":
-        tool = next((tool for tool in tools if tool.name == request.params.get("name")), None)
+        tool = find_tool(str(request.params.get("name")))
         arguments = request.params.get("arguments")
         for name, path in iter_mirrored_parameters(tool.parameters) if tool else ():
             _require_match(f"Mcp-Param-{name}", headers, _get_at_path(arguments, path), optional=True)

@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import cast
 
-import anyio
 import msgspec
 from litestar import asgi
 from litestar.exceptions import HTTPException
@@ -19,6 +18,7 @@ from toolyard.core.conversation.events import RequestKey
 from toolyard.core.errors import Invalid
 from toolyard.core.json_types import Json
 from toolyard.surfaces.http.errors import MAX_BODY_BYTES
+from toolyard.surfaces.http.event_stream import run_beside
 from toolyard.surfaces.http.idempotency import KEY_HEADER, REPLAYED_HEADERS, build_request_key
 from toolyard.surfaces.http.request_context import RequestContext, get_backend, get_request_context
 from toolyard.surfaces.http.sse import NO_HEADERS, STREAM_HEADERS
@@ -181,9 +181,8 @@ class McpEndpoint:
         caller = http_request.context.caller
         # Without a version the headers cannot match anything: `parse_modern_peer` then reports what is missing.
         if read_version(message.params) is not None:
-            check_headers(
-                http_request.headers, message, self._dispatcher.service.tools.list_usable(caller, include_native=False)
-            )
+            tools = self._dispatcher.service.tools
+            check_headers(http_request.headers, message, lambda name: tools.find_usable(name, caller))
         peer = replace(
             parse_modern_peer(message.params, caller, http_request.context.correlation_id),
             request_key=_read_request_key(http_request, message),
@@ -343,10 +342,8 @@ async def _run_until_disconnect(
         if await http_request.wait_for_disconnect():
             await on_disconnect()
 
-    async with anyio.create_task_group() as group:
-        group.start_soon(watch)
+    with run_beside(watch()):
         await work()
-        group.cancel_scope.cancel()
 
 
 SURFACE = Surface(

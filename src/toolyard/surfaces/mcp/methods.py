@@ -68,11 +68,8 @@ class Dispatcher:
 
     async def wait_for_tool(self, request: RpcRequest, caller: Caller) -> None:
         """Wait while a server that is starting may still list the tool of a `tools/call` request."""
-        name = request.params.get("name")
-        await self.service.tools.wait_for(
-            caller,
-            lambda: any(tool.name == name for tool in self.service.tools.list_usable(caller, include_native=False)),
-        )
+        name, tools = str(request.params.get("name")), self.service.tools
+        await tools.wait_for(caller, lambda: tools.find_usable(name, caller) is not None)
 
     def find_method(self, request: RpcRequest, peer: Peer) -> Method:
         """Return the handler of a request with a single result. Raise RpcError if the era has no such method."""

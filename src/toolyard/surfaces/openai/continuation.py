@@ -16,12 +16,13 @@ from toolyard.engine.service import Service
 from toolyard.surfaces.http.authorization import admit_request
 from toolyard.surfaces.http.errors import FieldNotFound, invalid_field
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
-from toolyard.surfaces.openai.earlier_runs import let_go
-from toolyard.surfaces.openai.errors import rename_rate_headers
-from toolyard.surfaces.openai.request_keys import identify_request
-from toolyard.surfaces.openai.run_starter import AdmittedRun, ParsedRequest, RunStarter, admit_started
+from toolyard.surfaces.openai.errors import name_headers
 from toolyard.surfaces.shared.call_ids import encode_call_id, is_own_conversation, parse_call_id
 from toolyard.surfaces.shared.followed_run import follow_run
+from toolyard.surfaces.shared.whole_history.earlier_runs import let_go
+from toolyard.surfaces.shared.whole_history.request_keys import identify_request
+from toolyard.surfaces.shared.whole_history.run_starter import AdmittedRun, ParsedRequest, RunStarter, admit_started
+from toolyard.surfaces.surface import Backend
 
 
 class Continuation(Struct, frozen=True, kw_only=True):
@@ -51,6 +52,10 @@ class ContinuedRequest(Struct, frozen=True, kw_only=True):
     """Whether it has decided calls, which it can do only once."""
 
 
+def build_starter(backend: Backend) -> RunStarter:
+    return RunStarter(backend, name_headers)
+
+
 async def start_continued(
     service: Service, starter: RunStarter, http_request: HttpRequest, request: ContinuedRequest
 ) -> AdmittedRun:
@@ -77,23 +82,22 @@ async def start_continued(
                 waiting = None if is_let_go else (await request.find()).waiting
             if waiting is not None:
                 following = await follow_run(service, continuation.conversation, waiting.run_id)
-                return admit_started(following, {"x-request-id": context.correlation_id})
+                return admit_started(following, starter.name_headers(context.correlation_id, {}))
             continuation = replace(continuation, waiting=None)
         results = _select_results(awaited, request)
         stored = await _find_stored(service, continuation.conversation, request, results)
         delivered = frozenset(call_id for call_id in request.outputs if parse_call_id(call_id)[1] in results)
         whole = await request.read(delivered | stored)
         # What goes on with a run that waits for its client was counted when that run started.
-        rate_headers = {} if results else rename_rate_headers(await admit_request(service, context.caller))
+        rate_headers = {} if results else await admit_request(service, context.caller)
         key = identity.build_key(service.clock)
         try:
             target = await _fork_if_needed(service, continuation, context.caller)
-            admitted = await starter.continue_conversation(context, whole, key, target, results)
+            return await starter.continue_conversation(context, whole, key, target, results, rate_headers)
         except Refused:
             if identity.is_delivery and (joined := await starter.find_joined(identity, context)):
                 return joined
             raise
-    return replace(admitted, headers={**admitted.headers, **rate_headers})
 
 
 async def _goes_on(request: ContinuedRequest) -> bool:

@@ -3,6 +3,7 @@
 Clients of OpenAI repeat a request that was answered with 409, so that a conflict is 400 here.
 """
 
+from collections.abc import Mapping
 from typing import Literal, cast
 
 from litestar.openapi.datastructures import ResponseSpec
@@ -61,7 +62,7 @@ def encode_error(status: int, body: ErrorBody, headers: dict[str, str]) -> Error
         kind = "server_error"
     message = _cut(_describe(body), MAX_MESSAGE_CHARS)
     fields = ErrorFields(message=message, type=kind, param=_cut(param, MAX_PARAM_CHARS) if param else param, code=code)
-    more = {**rename_rate_headers(headers), "x-request-id": body.correlation_id}
+    more = name_headers(body.correlation_id, headers)
     return ErrorAnswer(status=status, body=OpenAIError(error=fields), headers=more)
 
 
@@ -71,7 +72,12 @@ def build_stream_error(error: ToolyardError, correlation_id: str) -> OpenAIError
     return cast(OpenAIError, answer.body)
 
 
-def rename_rate_headers(headers: dict[str, str]) -> dict[str, str]:
+def name_headers(correlation_id: str, rate_headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of a response: the id of the request, and those of the rate limit."""
+    return {"x-request-id": correlation_id, **rename_rate_headers(rate_headers)}
+
+
+def rename_rate_headers(headers: Mapping[str, str]) -> dict[str, str]:
     """Return the headers with those of the rate limit under OpenAI's names, and durations as OpenAI writes them."""
     renamed = {_RATE_HEADERS.get(name, name): value for name, value in headers.items()}
     reset = _RATE_HEADERS["x-ratelimit-reset"]

@@ -1,16 +1,15 @@
 """Read what requests for chat completions and for responses have in common: options and tool choice. Pure."""
 
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 from msgspec import Struct
 
-from toolyard.core.errors import Invalid
 from toolyard.core.json_types import is_object
 from toolyard.core.settings.options import ANY_OBJECT, Options, Thinking
 from toolyard.core.tools.web_search_rule import SearchMode, parse_search
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.shared.answer_options import WebSearchFields
+from toolyard.surfaces.shared.whole_history.sent_fields import ToolyardFields
 
 _EFFORTS: Mapping[str, Thinking] = {
     "none": 0,
@@ -27,17 +26,6 @@ class JsonSchemaFormat(Struct, kw_only=True):
     description: str | None = None
     schema: dict[str, object] | None = None
     strict: bool | None = None
-
-
-class ToolyardFields(Struct, kw_only=True):
-    """What OpenAI's requests have no fields for."""
-
-    server_tools: str | list[str] = "all"
-    """The server's tools that the run may use: `all`, `none`, or their names."""
-    show_tools: bool = False
-    """Whether the stream shows the server's tools at work."""
-    web_search: SearchMode | bool | None = None
-    """Where web searches run, as in the other APIs."""
 
 
 class OptionFields(WebSearchFields, kw_only=True):
@@ -124,21 +112,6 @@ def build_options(
         parallel_tool_calls=False if parallel_tool_calls is False else None,
         extra=extra,
     )
-
-
-@contextmanager
-def name_sent_fields(names: Mapping[str, str]) -> Generator[None]:
-    """Raise an error about an option under the name of the field that the client sent, where `names` has another."""
-    try:
-        yield
-    except Invalid as error:
-        prefix, _, name = str(error.details.get("field", "")).partition(".")
-        if prefix != "options":
-            raise
-        message = str(error).removeprefix(f"the option {name} ")
-        name = name.removeprefix("extra.")
-        field = names.get(name, name)
-        raise Invalid(f"{field}: {message}", {"field": field}) from None
 
 
 def read_tool_choice(choice: object, param: str) -> str:

@@ -4,7 +4,7 @@ from toolyard.surfaces.openai import conversations, models
 from toolyard.surfaces.openai.chat import routes as chat
 from toolyard.surfaces.openai.errors import encode_error
 from toolyard.surfaces.openai.responses import routes as responses
-from toolyard.surfaces.openai.run_starter import CONVERSATION_HEADER
+from toolyard.surfaces.shared.whole_history.run_starter import CONVERSATION_HEADER
 from toolyard.surfaces.surface import Surface
 
 WEBSOCKET_PATHS = frozenset({responses.PATH})

@@ -5,16 +5,31 @@ from toolyard.surfaces.operators import (
     audit,
     keys,
     monitoring,
+    new_servers,
     runs,
     server_changes,
     server_sign_ins,
     servers,
+    settings,
     traces,
     usage,
 )
 from toolyard.surfaces.surface import Surface
 
-_MODULES = (monitoring, traces, runs, keys, access, audit, servers, server_changes, server_sign_ins, usage)
+_MODULES = (
+    monitoring,
+    traces,
+    runs,
+    keys,
+    access,
+    audit,
+    servers,
+    server_changes,
+    new_servers,
+    server_sign_ins,
+    settings,
+    usage,
+)
 
 
 SURFACE = Surface(
@@ -33,10 +48,13 @@ SURFACE = Surface(
             "/overview",
             "/servers",
             "/servers/*",
+            "/settings",
+            "/settings/*",
             "/traces",
             "/traces/*",
             "/usage",
         }
     ),
     quiet_paths=frozenset({"/readyz"}),
+    response_headers=("etag",),
 )

@@ -31,16 +31,23 @@ class RespondBody(AnswerFields, Struct, kw_only=True):
     """A prompt, with its history and options."""
 
     prompt: Annotated[str, Meta(min_length=1, max_length=1_000_000)]
+    """The user's message."""
     history: list[ChatMessage] = []
+    """The messages before the prompt, if the client keeps them itself."""
     conversation_history: list[ChatMessage] = []
+    """Another name of `history`; if both are sent, the messages of this one come second."""
     mode: Literal["tools+chat", "chat-only"] = "tools+chat"
+    """`chat-only` answers without tools."""
     conversation_id: str = ""
+    """The conversation to continue; empty for a new one."""
     message_id: MessageId = ""
     """The id of the prompt's message. One that is in the conversation already is refused with 409."""
     model: str = ""
+    """One of `GET /models`; empty for the conversation's or the server's."""
     context: dict[str, object] = {}
     """Context for the model, besides the prompt, and for the tools. A new conversation keeps it."""
     tool_choice: str = "auto"
+    """`auto`, `none`, `required` or the name of a tool."""
     language: str = ""
     """The language of texts that the server writes itself, in place of the conversation's."""
     keep: bool | None = None

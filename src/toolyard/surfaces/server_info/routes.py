@@ -59,7 +59,11 @@ def docs(request: HttpRequest) -> str:
 def get_openapi_document(app: Litestar) -> dict[str, object]:
     """Return the OpenAPI document. It is built once: that is slow, and the route needs no key."""
     if "description" not in app.state:
-        app.state["description"] = app.openapi_schema.to_schema()
+        from toolyard.surfaces.server_info.stream_schemas import add_stream_schemas
+
+        document = app.openapi_schema.to_schema()
+        add_stream_schemas(document)
+        app.state["description"] = document
     return cast(dict[str, object], app.state["description"])
 
 

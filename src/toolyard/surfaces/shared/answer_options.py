@@ -13,10 +13,13 @@ class WebSearchFields(LenientBody, kw_only=True):
     """`web_search`, or its older form: `useWebSearch` and `webSearchPreference`. Clients write either spelling."""
 
     web_search: SearchMode | bool | None = field(default=None, name="web_search")
+    """Where the web is searched: by the model's provider (`native`), by an MCP server (`mcp`), or `off`."""
     web_search_in_camel_case: SearchMode | bool | None = field(default=None, name="webSearch")
     use_web_search: bool | None = field(default=None, name="use_web_search")
+    """Whether the web may be searched: the older form of `web_search`."""
     use_web_search_in_camel_case: bool | None = field(default=None, name="useWebSearch")
     web_search_preference: Preference | None = field(default=None, name="web_search_preference")
+    """Where the web is searched if `use_web_search` is true; `ai-web-search` is `native`."""
     web_search_preference_in_camel_case: Preference | None = field(default=None, name="webSearchPreference")
     metadata: dict[str, object] | None = None
     """Whatever the client keeps with the request. The fields above are read here too."""
@@ -34,7 +37,9 @@ class AnswerFields(WebSearchFields, kw_only=True):
     """`output_schema`, the JSON Schema of the final text, and `options`: temperature, top_p, max_tokens, stop, seed."""
 
     output_schema: dict[str, object] | None = None
+    """A JSON Schema that the final text has to fit."""
     options: Options | None = None
+    """Options of the model: `temperature`, `top_p`, `max_tokens`, `stop`, `seed` and others."""
 
     @property
     def answer_options(self) -> Options:

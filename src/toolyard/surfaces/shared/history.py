@@ -1,6 +1,8 @@
 """Convert a history that comes with a request into items, in batches, so that a long one does not block the loop."""
 
 import asyncio
+import hashlib
+import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
@@ -12,6 +14,7 @@ from toolyard.core.items import Call, Item, ModelText, Part, Result, SystemText,
 from toolyard.core.ports import Clock
 from toolyard.core.tools.trust import APPLICATION, SENT_HISTORY
 from toolyard.engine.service import Service
+from toolyard.surfaces.shared.call_ids import parse_call_id
 from toolyard.surfaces.shared.chat_messages import ChatMessage, is_message_id, parse_time
 
 MAX_BATCH_MESSAGES = 250
@@ -19,6 +22,7 @@ MAX_BATCH_MESSAGES = 250
 M = TypeVar("M")
 RequestedCall = tuple[str, str, str | dict[str, object]]
 """The caller's id of a call, its tool, and its arguments: as JSON text or already decoded."""
+_CALL_ID = re.compile(r"call_[0-9a-f]{24}")
 _arguments_decoder = msgspec.json.Decoder(dict[str, object])
 
 
@@ -28,9 +32,16 @@ class ItemBuilder:
     Item ids are one random prefix with a number: a random id for each item would be the largest part of the work.
     """
 
-    def __init__(self, clock: Clock, used_ids: Collection[str] = (), field: str = "messages") -> None:
-        """Build items whose ids are not among `used_ids`. Errors name the messages as parts of `field`."""
+    def __init__(
+        self, clock: Clock, used_ids: Collection[str] = (), field: str = "messages", *, derives_call_ids: bool = False
+    ) -> None:
+        """Build items whose ids are not among `used_ids`. Errors name the messages as parts of `field`.
+
+        With `derives_call_ids` a call has the same id in every request that brings it. That is for histories of their
+        own: in a stored one an earlier request may have brought the call already.
+        """
         self._field = field
+        self._derives_call_ids = derives_call_ids
         self.items: list[Item] = []
         self._now = self._at = clock.now()
         self._item_id, self._call_id = clock.new_id("item"), clock.new_id("call")
@@ -65,8 +76,7 @@ class ItemBuilder:
         if role == "tool":
             self.items.append(self._build_result(index, answered_call_id, text))
             return
-        if self._open_calls:
-            raise self._build_error(index, f"the calls {self._name_open_calls()} before it have no result")
+        self.require_results(index)
         if role == "user":
             item_id = self._choose_id(index, message_id) if message_id else f"{self._item_id}_{index}"
             self.items.append(UserMessage(id=item_id, at=self._at, parts=(TextPart(text=text),)))
@@ -114,6 +124,10 @@ class ItemBuilder:
         if parts and isinstance(result := self.items[-1], Result):
             self.items[-1] = replace(result, parts=parts)
 
+    def has_open_call(self, call_id: str) -> bool:
+        """Return whether a call with this id of the client's has no result yet."""
+        return call_id in self._open_calls
+
     def _find_result(self, provider_id: str) -> Result | None:
         """Return the last result of a call with this id of the client's."""
         ids = {item.id for item in self.items if isinstance(item, Call) and item.provider_id == provider_id}
@@ -123,11 +137,26 @@ class ItemBuilder:
         provider_id, tool, arguments = call
         if provider_id in self._open_calls:
             raise self._build_error(index, f"two calls have the id {provider_id[:80]!r}")
-        call_id = f"{self._call_id}_{index}_{number}"
+        derived_id = self._derive_call_id(provider_id) if self._derives_call_ids else ""
+        call_id = derived_id or f"{self._call_id}_{index}_{number}"
         table = self._parse_arguments(index, arguments) if isinstance(arguments, str) else arguments
         new_call = Call(id=call_id, at=self._at, tool=tool, arguments=table, provider_id=provider_id)
         self._open_calls[provider_id] = new_call
         return new_call
+
+    def _derive_call_id(self, provider_id: str) -> str:
+        """Return an id that is the same in every request; empty if it is used already.
+
+        Providers cache what they were sent before, ids of calls included.
+        """
+        _, call_id = parse_call_id(provider_id)
+        call_id = call_id.replace("mcptoolu_", "call_", 1)
+        if not _CALL_ID.fullmatch(call_id):
+            call_id = f"call_{hashlib.blake2b(provider_id.encode(errors='replace'), digest_size=12).hexdigest()}"
+        if call_id in self._used_ids:
+            return ""
+        self._used_ids.add(call_id)
+        return call_id
 
     def _build_result(self, index: int, provider_id: str, content: str) -> Result:
         call = self._open_calls.pop(provider_id, None)
@@ -144,12 +173,25 @@ class ItemBuilder:
             untrusted=APPLICATION,
         )
 
-    def add_call(self, index: int, call: RequestedCall) -> None:
-        """Add a call to the assistant's message before it, if that has calls without a result, or as a new message."""
-        new_call = self._build_call(index, 0, call)
+    def add_model_item(self, index: int, build: Callable[[str, float], Item]) -> None:
+        """Add an item of a message that holds several, apart from calls. `build` takes its id and its time."""
+        self.items.append(build(f"{self._item_id}_{index}_{len(self.items)}", self._at))
+
+    def require_results(self, index: int) -> None:
+        """Raise Invalid, with a message's index, if a call before that message has no result."""
+        if self._open_calls:
+            raise self._build_error(index, f"the calls {self._name_open_calls()} before it have no result")
+
+    def add_call(self, index: int, call: RequestedCall, number: int = 0) -> None:
+        """Add a call to the assistant's message before it, if that has calls without a result, or as a new message.
+
+        `number` tells the calls of one message apart.
+        """
+        new_call = self._build_call(index, number, call)
         position = len(self.items)
         if len(self._open_calls) > 1:  # results that came already belong after all calls of the message
-            position = max(number for number, item in enumerate(self.items) if isinstance(item, Call)) + 1
+            while not isinstance(self.items[position - 1], Call):
+                position -= 1
         self.items.insert(position, new_call)
 
     def finish(self, last_index: int) -> list[Item]:
@@ -186,13 +228,15 @@ async def read_history(
     first_index: int = 0,
     used_ids: Collection[str] = (),
     field: str = "messages",
+    *,
+    derives_call_ids: bool = False,
 ) -> list[Item]:
     """Return the messages as items. Raise Invalid, with its index, for a message that does not fit.
 
     `first_index` is the index of the first message in the caller's own list, for errors. A message whose id is among
-    `used_ids` gets another one. Errors name the messages as parts of `field`.
+    `used_ids` gets another one. Errors name the messages as parts of `field`. For `derives_call_ids` see `ItemBuilder`.
     """
-    builder = ItemBuilder(clock, used_ids, field)
+    builder = ItemBuilder(clock, used_ids, field, derives_call_ids=derives_call_ids)
     for start in range(0, len(messages), MAX_BATCH_MESSAGES):
         if start:
             await asyncio.sleep(0)

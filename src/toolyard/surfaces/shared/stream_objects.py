@@ -91,7 +91,7 @@ def _build_fleeting(event: Fleeting, view: RunView) -> list[StreamObject]:
         case TextAppended(text=text):
             return [{"type": "text.delta", "content": text}]
         case ReasoningAppended(text=text):
-            return [{"type": "reasoning.delta", "content": text}]
+            return [{"type": "reasoning.delta", "content": text}] if text else []
         case ArgumentsAppended():
             return []  # the whole arguments come with the call's `started`
         case CallProgressed():

@@ -1,5 +1,6 @@
 """Tools that run in this process: typed functions and executor objects."""
 
+from toolyard.venues.function.openai_tools import tools_from_openai
 from toolyard.venues.function.venue import (
     ExecutorTool,
     FunctionTool,
@@ -20,4 +21,5 @@ __all__ = [
     "ToolLike",
     "as_tool",
     "tool",
+    "tools_from_openai",
 ]

@@ -75,6 +75,7 @@ class Executor(ABC):
     max_result_bytes: int = 16_384
     examples: Collection[str] = ()
     sources: Mapping[str, str] = {}
+    checks_ok: bool = False
 
     def is_enabled(self) -> bool:
         return True

@@ -2,11 +2,12 @@
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from types import NoneType, UnionType
-from typing import Any, NotRequired, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NotRequired, Union, cast, get_args, get_origin, get_type_hints
 
 import msgspec
-from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError, with_config
+from pydantic import BaseModel, ConfigDict, PydanticUserError, RootModel, TypeAdapter, ValidationError, with_config
 from pydantic.errors import PydanticSchemaGenerationError
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails, PydanticSerializationError, to_jsonable_python
@@ -18,45 +19,41 @@ from toolyard.core.ports import Context
 from toolyard.venues.function.docstring import parse_docstring
 
 MAX_ERRORS = 10
+WHOLE = "(the whole)"
+ParseJson = Callable[[bytes], object]
 
 
 class Signature:
     """The parameters of a function: their JSON Schema, a parser, and the name of the context parameter if any.
 
+    If the only other parameter is a pydantic model or a msgspec struct, the arguments are the fields of that model.
     `description` is the function's docstring without what it says about parameters, which is in the schema.
     """
 
     def __init__(self, function: Callable[..., object], name: str) -> None:
         self.context_parameter = ""
         self.is_coroutine_function = inspect.iscoroutinefunction(function)
-        fields: dict[str, Any] = {}
-        defaults: dict[str, object] = {}
         parameters = _list_parameters(function, name)
         docstring = parse_docstring(inspect.getdoc(function) or "", [parameter.name for parameter, _ in parameters])
-        self.description = docstring.description
+        own_parameters: list[tuple[inspect.Parameter, object]] = []
         for parameter, hint in parameters:
             if _is_context(hint):
                 self.context_parameter = parameter.name
-            elif parameter.default is inspect.Parameter.empty:
-                fields[parameter.name] = hint
             else:
-                fields[parameter.name] = NotRequired[hint]
-                defaults[parameter.name] = parameter.default
-        arguments: Any = with_config(ConfigDict(extra="forbid"))(TypedDict("Arguments", fields))  # pyright: ignore[reportArgumentType, reportGeneralTypeIssues]
-        try:
-            adapter: TypeAdapter[dict[str, object]] = TypeAdapter(arguments)
-            schema = adapter.json_schema(schema_generator=_UntitledSchema)
-        except (PydanticUserError, PydanticSchemaGenerationError) as error:
-            why = str(error).partition("\n")[0]
-            raise Misconfigured(f"tool {name!r}: a parameter's type has no JSON form: {why}") from None
-        self._validator = adapter.validator
-        self.schema = _clean_schema(schema, defaults, docstring.parameters)
+                own_parameters.append((parameter, hint))
+        self._model_parameter = _find_model_parameter(own_parameters)
+        if self._model_parameter:
+            self._validate_json, self.schema = _build_model_parser(own_parameters[0][1], name)
+        else:
+            self._validate_json, self.schema = _build_parser(own_parameters, docstring.parameters, name)
+        self.description = docstring.description or str(self.schema.get("description", ""))
 
     def parse_arguments(self, arguments: dict[str, object]) -> dict[str, object]:
-        """Return the arguments as the function's own types. Raise ValidationError."""
-        # Encoded again, because pydantic's strict mode accepts more from JSON than from Python objects: a date or an
-        # enum, for example, can only be a text there.
-        return self._validator.validate_json(msgspec.json.encode(arguments), strict=True)
+        """Return the arguments as the function's own types. Raise a ValidationError, of pydantic or of msgspec."""
+        # Encoded again, because a strict parser accepts more from JSON than from Python objects: a date or an enum, for
+        # example, can only be a text there.
+        parsed = self._validate_json(msgspec.json.encode(arguments))
+        return {self._model_parameter: parsed} if self._model_parameter else cast(dict[str, object], parsed)
 
     def validate(self, arguments: dict[str, object]) -> Problem | None:
         """Return a problem that names each wrong field and what was expected there, or None."""
@@ -66,16 +63,84 @@ class Signature:
             faults = [
                 _describe_fault(fault) for fault in error.errors(include_url=False, include_input=False)[:MAX_ERRORS]
             ]
-            summary = "; ".join(f"{fault['field']}: {fault['problem']}" for fault in faults)
-            return Problem(
-                error=f"wrong arguments: {summary}", error_type="validation_error", details={"fields": faults}
-            )
+            return _build_problem(faults)
+        except msgspec.ValidationError as error:  # names the first wrong field only
+            text, _, path = str(error).partition(" - at `$")
+            return _build_problem([{"field": path.strip("`.") or WHOLE, "problem": text, "expected": ""}])
         return None
 
 
-def _describe_fault(fault: ErrorDetails) -> dict[str, object]:
+def _describe_fault(fault: ErrorDetails) -> dict[str, str]:
     path = ".".join(str(part) for part in fault["loc"])
-    return {"field": path or "(the whole)", "problem": fault["msg"], "expected": fault["type"]}
+    return {"field": path or WHOLE, "problem": fault["msg"], "expected": fault["type"]}
+
+
+def _build_problem(faults: list[dict[str, str]]) -> Problem:
+    summary = "; ".join(f"{fault['field']}: {fault['problem']}" for fault in faults)
+    return Problem(error=f"wrong arguments: {summary}", error_type="validation_error", details={"fields": faults})
+
+
+def _build_parser(
+    parameters: list[tuple[inspect.Parameter, object]], descriptions: dict[str, str], tool: str
+) -> tuple[ParseJson, dict[str, object]]:
+    """Return a parser of an object with one field for each parameter, and the object's schema."""
+    fields: dict[str, Any] = {}
+    defaults: dict[str, object] = {}
+    for parameter, hint in parameters:
+        if parameter.default is inspect.Parameter.empty:
+            fields[parameter.name] = hint
+        else:
+            fields[parameter.name] = NotRequired[hint]
+            defaults[parameter.name] = parameter.default
+    arguments: Any = with_config(ConfigDict(extra="forbid"))(TypedDict("Arguments", fields))  # pyright: ignore[reportArgumentType, reportGeneralTypeIssues]
+    parse, schema = _build_pydantic_parser(arguments, tool)
+    return parse, _clean_schema(schema, defaults, descriptions)
+
+
+def _build_model_parser(hint: Any, tool: str) -> tuple[ParseJson, dict[str, object]]:
+    """Return a parser of the fields of a model, and their schema."""
+    if issubclass(_strip_annotated(hint), msgspec.Struct):
+        try:
+            schema = msgspec.json.schema(hint, schema_hook=_describe_any)
+        except TypeError as error:
+            raise Misconfigured(f"tool {tool!r}: a field's type has no JSON form: {error}") from None
+        return msgspec.json.Decoder(hint).decode, _clean_schema(schema, {}, {})
+    parse, schema = _build_pydantic_parser(hint, tool)
+    return parse, _clean_schema(schema, {}, {})
+
+
+def _describe_any(kind: type) -> dict[str, object]:
+    """Return the schema of `object`, which stands for any value: msgspec has none for it, and takes no empty one."""
+    if kind is object:
+        return {"description": "Any JSON value"}
+    raise NotImplementedError
+
+
+def _build_pydantic_parser(hint: Any, tool: str) -> tuple[ParseJson, dict[str, Any]]:
+    try:
+        adapter: TypeAdapter[object] = TypeAdapter(hint)
+        schema = adapter.json_schema(schema_generator=_UntitledSchema)
+    except (PydanticUserError, PydanticSchemaGenerationError) as error:
+        why = str(error).partition("\n")[0]
+        raise Misconfigured(f"tool {tool!r}: a parameter's type has no JSON form: {why}") from None
+    return partial(adapter.validator.validate_json, strict=True), schema
+
+
+def _find_model_parameter(parameters: list[tuple[inspect.Parameter, object]]) -> str:
+    """Return the name of the only parameter if it is a model with fields and has no default, else an empty text."""
+    if len(parameters) != 1:
+        return ""
+    ((parameter, hint),) = parameters
+    kind = _strip_annotated(hint)
+    is_model = isinstance(kind, type) and (
+        (issubclass(kind, BaseModel) and not issubclass(kind, RootModel))
+        or (issubclass(kind, msgspec.Struct) and not kind.__struct_config__.array_like)
+    )
+    return parameter.name if is_model and parameter.default is inspect.Parameter.empty else ""
+
+
+def _strip_annotated(hint: Any) -> Any:
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
 def _list_parameters(function: Callable[..., object], name: str) -> list[tuple[inspect.Parameter, object]]:
@@ -107,6 +172,7 @@ def _clean_schema(
 
     A description of the parameter's own annotation comes before that of the docstring.
     """
+    schema = _inline_reference(schema)
     schema.pop("title", None)
     properties: dict[str, dict[str, object]] = schema.setdefault("properties", {})
     for name, value in defaults.items():
@@ -118,6 +184,19 @@ def _clean_schema(
         if name in properties:  # the context parameter is not
             properties[name].setdefault("description", description)
     return schema
+
+
+def _inline_reference(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema that a schema's own `$ref` names, in its place: a tool's schema has to be an object itself."""
+    reference = schema.pop("$ref", None)
+    if reference is None:
+        return schema
+    definitions: dict[str, dict[str, Any]] = schema.pop("$defs")
+    name = reference.rpartition("/")[2]
+    named = dict(definitions[name])
+    if reference.encode() not in msgspec.json.encode(definitions):  # it does not contain itself
+        del definitions[name]
+    return {**schema, **named, **({"$defs": definitions} if definitions else {})}
 
 
 class _UntitledSchema(GenerateJsonSchema):

@@ -11,18 +11,17 @@ import msgspec
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Misconfigured, ToolError
-from toolyard.core.failed_results import to_problem
 from toolyard.core.items import Call, Problem
 from toolyard.core.ports import Context, Failure, Pending, ToolHooks, Value, Verdict
 from toolyard.core.tools.approval_terms import iter_term_problems
 from toolyard.core.tools.definition import AfterUntrusted, Approval, Tool
 from toolyard.venues.function.executor import REQUIRED_ATTRIBUTES, ExecutorLike, define_tool
+from toolyard.venues.function.failures import describe_exception, find_reported_failure
 from toolyard.venues.function.threads import NoThreadAvailable, ThreadPool
 
 if TYPE_CHECKING:  # importing this loads pydantic, so it is imported at run time with the first function tool
     from toolyard.venues.function.signature import Signature
 
-_RETRYABLE = frozenset({"unavailable", "timeout"})
 _log = logging.getLogger("toolyard.tools")
 
 Function = Callable[..., object]
@@ -122,6 +121,7 @@ def tool(
     max_result_bytes: int = 16_384,
     examples: Sequence[str] = (),
     sources: Mapping[str, str] | None = None,
+    checks_ok: bool = False,
 ) -> ToolDecorator: ...
 def tool(function: Callable[P, R] | None = None, /, **rules: object) -> FunctionTool[P, R] | ToolDecorator:
     """Make a typed function a tool: its signature becomes the schema, its docstring the descriptions.
@@ -202,19 +202,19 @@ class FunctionVenue:
                 # Waiting for a thread may use up half of the deadline, so that the tool has the other half to run.
                 return self._threads.run(work, owners=_build_owners(tool, context), max_wait_s=tool.timeout_s / 2)
 
-            return Value(value=await self._tools[tool.name].run(call, context, run_blocking))
+            value = await self._tools[tool.name].run(call, context, run_blocking)
+            failure = find_reported_failure(value) if tool.checks_ok else None
+            return failure or Value(value=value)
         except asyncio.CancelledError:
             raise
         except ToolError as error:
-            problem = to_problem(error.message, error.error_type, error.details)
-            return Failure(problem=problem, retryable=error.error_type in _RETRYABLE)
+            return describe_exception(error)
         except NoThreadAvailable as error:
             error_text = f"{tool.name} was not started: {error}"
             return Failure(problem=Problem(error=error_text, error_type="unavailable", details={"started": False}))
         except BaseException as error:  # a tool that calls sys.exit() must not end the server
             _log.warning("tool %s raised", tool.name, exc_info=error if _is_writable(error) else None)
-            error_text = f"{type(error).__name__}: {_truncate_error(error)}"
-            return Failure(problem=to_problem(error_text, "execution_error"), retryable=True)
+            return describe_exception(error)
 
     def warnings(self) -> Sequence[str]:
         """Return a warning for operators if threads hang, which are lost until their tools return."""
@@ -235,10 +235,6 @@ async def _invoke(call: Callable[[], object], function: Function, run_blocking: 
     # A synchronous function may also return an awaitable, as a plain wrapper around an async function does.
     answer = call() if inspect.iscoroutinefunction(function) else await run_blocking(call)
     return await cast(Awaitable[object], answer) if inspect.isawaitable(answer) else answer
-
-
-def _truncate_error(error: BaseException, max_chars: int = 1000) -> str:
-    return str(error)[:max_chars]
 
 
 def _is_writable(error: BaseException) -> bool:

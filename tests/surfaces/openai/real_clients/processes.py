@@ -35,10 +35,11 @@ class ClientProcess:
     """A process that drives one client."""
 
     def __init__(self, package: str) -> None:
+        driver = DRIVERS / f"drive_{package.removesuffix('-js').replace('-', '_')}"
         command = (
-            [find_node()[0], str(DRIVERS / "drive_openai.mjs"), str(install_npm_package("openai"))]
-            if package == "openai-js"
-            else [str(PYTHON), str(DRIVERS / f"drive_{package.replace('-', '_')}.py")]
+            [find_node()[0], f"{driver}.mjs", str(install_npm_package("openai"))]
+            if package.endswith("-js")
+            else [str(PYTHON), f"{driver}.py"]
         )
         self._process = LineProcess(command)
 

@@ -5,11 +5,12 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from toolyard.core.conversation.run_view import CallView, RunView, merge_citations
+from toolyard.core.conversation.run_view import RunView, merge_citations
 from toolyard.core.items import Citation, Reasoning, Usage
 from toolyard.surfaces.shared.call_ids import encode_call_id
 from toolyard.surfaces.shared.run_answer import WaitingCall, build_waiting_call
 from toolyard.surfaces.shared.run_notices import get_first_notice
+from toolyard.surfaces.shared.whole_history.answers import list_client_calls, wants_only_final_text
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 TURN_SEPARATOR = "\n\n"
@@ -131,11 +132,6 @@ def build_completion_id(run_id: str) -> str:
     return f"chatcmpl-{run_id.removeprefix('run_')}"
 
 
-def wants_only_final_text(view: RunView) -> bool:
-    """Return whether the answer is the last turn's text alone, since it has to fit a schema."""
-    return view.request is not None and view.request.options.output_schema is not None
-
-
 def join_texts(view: RunView) -> str:
     """Return the texts of all turns, or the last one's if it has to fit a schema."""
     if wants_only_final_text(view):
@@ -161,11 +157,6 @@ def _build_logprobs(view: RunView) -> ChoiceLogprobs | None:
     tokens = join_logprobs(view)
     content = msgspec.json.decode(f"[{tokens}]", type=list[dict[str, object]]) if tokens else []
     return ChoiceLogprobs(content=content) if content else None
-
-
-def list_client_calls(view: RunView) -> list[CallView]:
-    """Return the calls that the client has to run."""
-    return [call for call in view.open_calls if call.awaited == "client"] if view.status == "waiting" else []
 
 
 def build_tool_calls(view: RunView) -> list[CompletionToolCall]:

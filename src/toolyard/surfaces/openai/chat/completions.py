@@ -24,23 +24,20 @@ from toolyard.surfaces.openai.chat.parse import (
     read_options,
     read_tools,
 )
-from toolyard.surfaces.openai.continuation import ContinuedRequest, find_in_conversation, start_continued
-from toolyard.surfaces.openai.models import DEFAULT
+from toolyard.surfaces.openai.continuation import ContinuedRequest, build_starter, find_in_conversation, start_continued
 from toolyard.surfaces.openai.options import read_search_mode, read_tool_choice
-from toolyard.surfaces.openai.run_starter import (
+from toolyard.surfaces.shared.history import ItemBuilder, read_history
+from toolyard.surfaces.shared.run_notices import build_notices
+from toolyard.surfaces.shared.whole_history.run_starter import (
     AdmittedRun,
     ParsedRequest,
-    RunStarter,
-    build_ignored_header,
     raise_failure,
-    read_server_tools,
     require_beginning,
     stream_delayed,
     stream_run,
     wait_for_rest,
 )
-from toolyard.surfaces.shared.history import ItemBuilder, read_history
-from toolyard.surfaces.shared.run_notices import build_notices
+from toolyard.surfaces.shared.whole_history.sent_fields import DEFAULT, build_ignored_header, read_server_tools
 from toolyard.surfaces.surface import Backend
 
 A = TypeVar("A")
@@ -51,7 +48,7 @@ class Completions:
 
     def __init__(self, backend: Backend) -> None:
         self._service = backend.service
-        self._starter = backend.share(RunStarter)
+        self._starter = backend.share(build_starter)
 
     async def create(self, request: HttpRequest, data: CompletionBody) -> Response[Completion] | Stream:
         service, starter, context = self._service, self._starter, get_request_context(request.scope)

@@ -29,14 +29,13 @@ from toolyard.surfaces.openai.chat.completion import (
     find_finish_reason,
     join_logprobs,
     join_texts,
-    list_client_calls,
-    wants_only_final_text,
 )
 from toolyard.surfaces.openai.errors import build_stream_error
 from toolyard.surfaces.shared.call_ids import encode_call_id
 from toolyard.surfaces.shared.run_notices import RunNotices, get_first_notice
 from toolyard.surfaces.shared.stream_objects import build_objects
 from toolyard.surfaces.shared.streamed_arguments import StreamedCall, find_missing
+from toolyard.surfaces.shared.whole_history.answers import list_client_calls, wants_only_final_text
 
 DONE = b"data: [DONE]\n\n"
 _TEXT_TAIL = b'},"logprobs":null,"finish_reason":null}]}\n\n'
@@ -107,7 +106,7 @@ class CompletionEncoder:
         if isinstance(event, TextAppended):
             return b"" if wants_only_final_text(self._view) else self._encode_text(event.text, event.logprobs)
         if isinstance(event, ReasoningAppended):
-            return self._encode_delta({"reasoning_content": event.text})
+            return self._encode_delta({"reasoning_content": event.text}) if event.text else b""
         if isinstance(event, ArgumentsAppended):
             return self._encode_arguments(event)
         return self._encode_shown(event) if self._show_tools else b""

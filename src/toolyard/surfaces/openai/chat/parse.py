@@ -17,7 +17,6 @@ from toolyard.surfaces.openai.options import (
     ConversationField,
     JsonSchemaFormat,
     OptionFields,
-    ToolyardFields,
     build_options,
     read_conversation_id,
     read_effort,
@@ -25,6 +24,7 @@ from toolyard.surfaces.openai.options import (
 )
 from toolyard.surfaces.shared.client_tools import build_client_tool
 from toolyard.surfaces.shared.history import ItemBuilder
+from toolyard.surfaces.shared.whole_history.sent_fields import ToolyardFields
 
 MAX_TOOLS = 128
 MAX_MESSAGES = 20_000

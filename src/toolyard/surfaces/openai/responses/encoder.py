@@ -215,7 +215,7 @@ class ResponseEncoder:
                 # The item begins before its text: a client that has seen only its beginning has seen none of the text.
                 self._place = place_message(self._place.seq, reasoning_parts=self._count_closing_parts())
             return missed + self._begin_message(turn) + self._encode_text(event.text, cursor)
-        if isinstance(event, ReasoningAppended) and self._message is None:
+        if isinstance(event, ReasoningAppended) and event.text and self._message is None:
             return self._encode_reasoning(event.text, turn)
         return b""
 

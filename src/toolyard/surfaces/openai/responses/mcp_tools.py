@@ -14,11 +14,11 @@ from toolyard.core.json_types import is_list, is_object
 from toolyard.engine.service import Service
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
-from toolyard.surfaces.openai.models import resolve_model
 from toolyard.surfaces.openai.responses.declared_tools import MCP, DeclaredTools, ResponseTool, read_declared_tools
 from toolyard.surfaces.openai.responses.output import SERVER_LABEL
 from toolyard.surfaces.openai.responses.parse import ResponseBody, list_input, read_client_fields
 from toolyard.surfaces.openai.responses.response import ClientFields
+from toolyard.surfaces.shared.whole_history.sent_fields import resolve_model
 
 EVERY_TOOL = "*"
 

@@ -15,11 +15,9 @@ from toolyard.core.tools.trust import join_sources
 from toolyard.engine.loop.history_summary import SUMMARY_HEADER
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.openai.content import read_parts, read_text
-from toolyard.surfaces.openai.earlier_runs import link_call
 from toolyard.surfaces.openai.options import (
     ConversationField,
     OptionFields,
-    ToolyardFields,
     build_options,
     read_conversation_id,
     read_effort,
@@ -38,6 +36,8 @@ from toolyard.surfaces.openai.responses.tool_kinds import (
     read_hosted_call,
 )
 from toolyard.surfaces.shared.history import ItemBuilder
+from toolyard.surfaces.shared.whole_history.earlier_runs import link_call
+from toolyard.surfaces.shared.whole_history.sent_fields import ToolyardFields
 
 MAX_TOOLS, MAX_ITEMS = 128, 20_000
 MAX_METADATA, MAX_METADATA_KEY_CHARS, MAX_METADATA_CHARS = 16, 64, 512

@@ -27,8 +27,7 @@ from toolyard.surfaces.http.errors import ModelFailed, invalid_field
 from toolyard.surfaces.http.model_failures import MODEL_ERROR
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.http.sse import build_stream_response, stream_events
-from toolyard.surfaces.openai.continuation import ContinuedRequest, find_in_conversation, start_continued
-from toolyard.surfaces.openai.models import DEFAULT
+from toolyard.surfaces.openai.continuation import ContinuedRequest, build_starter, find_in_conversation, start_continued
 from toolyard.surfaces.openai.options import read_search_mode
 from toolyard.surfaces.openai.responses.approvals import (
     DecidedRun,
@@ -76,23 +75,21 @@ from toolyard.surfaces.openai.responses.response import (
     build_response,
     build_usage,
 )
-from toolyard.surfaces.openai.run_starter import (
+from toolyard.surfaces.shared.followed_run import follow_run
+from toolyard.surfaces.shared.history import read_history
+from toolyard.surfaces.shared.run_notices import RunNotices
+from toolyard.surfaces.shared.whole_history.run_starter import (
     INSTRUCTIONS,
     AdmittedRun,
     ParsedRequest,
-    RunStarter,
     admit_started,
-    build_ignored_header,
     raise_failure,
-    read_server_tools,
     require_beginning,
     stream_delayed,
     stream_run,
     wait_for_rest,
 )
-from toolyard.surfaces.shared.followed_run import follow_run
-from toolyard.surfaces.shared.history import read_history
-from toolyard.surfaces.shared.run_notices import RunNotices
+from toolyard.surfaces.shared.whole_history.sent_fields import DEFAULT, build_ignored_header, read_server_tools
 from toolyard.surfaces.surface import Backend
 from toolyard.tool_index.find_tools_result import estimate_tool_bytes
 
@@ -114,7 +111,7 @@ class Responses:
 
     def __init__(self, backend: Backend) -> None:
         self._service = backend.service
-        self._starter = backend.share(RunStarter)
+        self._starter = backend.share(build_starter)
 
     async def create(self, request: HttpRequest, data: ResponseBody) -> Response[ResponseObject] | Stream:
         context, base = get_request_context(request.scope), str(request.base_url)

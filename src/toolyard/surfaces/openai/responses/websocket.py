@@ -28,9 +28,9 @@ from toolyard.surfaces.http.errors import MAX_BODY_BYTES, answer_error, invalid_
 from toolyard.surfaces.http.idempotency import KEY_HEADER
 from toolyard.surfaces.http.request_body import decode_body
 from toolyard.surfaces.http.request_context import CONTEXT_KEY, HEAD_KEY, HttpRequest, RequestContext, get_request_head
-from toolyard.surfaces.openai.request_keys import RETRY_HEADER
 from toolyard.surfaces.openai.responses.parse import ResponseBody, list_input
 from toolyard.surfaces.openai.responses.previous_response import build_missing_error
+from toolyard.surfaces.shared.whole_history.request_keys import RETRY_HEADER
 from toolyard.surfaces.surface import ErrorAnswer
 
 CREATE = "response.create"

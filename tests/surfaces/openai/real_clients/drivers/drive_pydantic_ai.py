@@ -1,16 +1,23 @@
 """Drives `pydantic-ai`."""
 
 import protocol
+from anthropic import AsyncAnthropic
 from protocol import Answer, OrderOutput, Photos
 from pydantic_ai import Agent, NativeOutput, Tool
+from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
 
 class PydanticAIClient:
     def __init__(self, url: str, api: str, model: str) -> None:
-        model_type = OpenAIChatModel if api == "chat" else OpenAIResponsesModel
-        self._model = model_type(model, provider=OpenAIProvider(base_url=url, api_key="none"))
+        if api == "messages":
+            client = AsyncAnthropic(base_url=url.removesuffix("/v1"), api_key="none", max_retries=0)
+            self._model = AnthropicModel(model, provider=AnthropicProvider(anthropic_client=client))
+        else:
+            model_type = OpenAIChatModel if api == "chat" else OpenAIResponsesModel
+            self._model = model_type(model, provider=OpenAIProvider(base_url=url, api_key="none"))
         self._messages: list = []
 
     async def ask(self, text: str, *, streamed: bool, has_tool: bool) -> Answer:

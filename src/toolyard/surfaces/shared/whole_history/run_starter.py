@@ -16,9 +16,9 @@ from toolyard.core.conversation.run_view import RunView
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.conversation.state import State
 from toolyard.core.errors import Invalid, ToolyardError, Unavailable
-from toolyard.core.items import Item, Result
+from toolyard.core.items import Item, Result, Seal
 from toolyard.core.ports import Failure, Value
-from toolyard.core.settings.options import DEFAULT_OPTIONS, UNSUPPORTED_OPTION, Options
+from toolyard.core.settings.options import UNSUPPORTED_OPTION, Options
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.web_search_rule import SearchMode
 from toolyard.engine.log.open_runs import is_at_rest
@@ -26,11 +26,17 @@ from toolyard.engine.log.readers import Reader
 from toolyard.engine.service import Service, StartedRun
 from toolyard.named_locks import NamedLocks
 from toolyard.surfaces.http.authorization import admit_request
-from toolyard.surfaces.http.errors import invalid_field, raise_refusal
+from toolyard.surfaces.http.errors import raise_refusal
 from toolyard.surfaces.http.idempotency import REPLAYED_HEADERS
 from toolyard.surfaces.http.request_context import HttpRequest, RequestContext, get_request_context
 from toolyard.surfaces.http.sse import HEARTBEAT_S, Hold, StreamEncoder, stream_events
-from toolyard.surfaces.openai.earlier_runs import (
+from toolyard.surfaces.shared.call_ids import parse_call_id
+from toolyard.surfaces.shared.followed_run import follow_run, load_front_run
+from toolyard.surfaces.shared.run_answer import ANSWER_GRACE_S
+from toolyard.surfaces.shared.run_beginning import wait_for_beginning
+from toolyard.surfaces.shared.run_notices import NOTICE_FIELD, build_notices
+from toolyard.surfaces.shared.waiting_sentences import remove_sentences, replace_sentences
+from toolyard.surfaces.shared.whole_history.earlier_runs import (
     LinkedCall,
     find_decided_run,
     find_delivered_call,
@@ -42,25 +48,17 @@ from toolyard.surfaces.openai.earlier_runs import (
     wait_for_decided_run,
     watch_decided_run,
 )
-from toolyard.surfaces.openai.errors import rename_rate_headers
-from toolyard.surfaces.openai.models import PLAIN, resolve_model
-from toolyard.surfaces.openai.options import ToolyardFields, name_sent_fields
-from toolyard.surfaces.openai.request_keys import RequestIdentity, find_earlier, identify_request
-from toolyard.surfaces.shared.call_ids import parse_call_id
-from toolyard.surfaces.shared.followed_run import follow_run, load_front_run
-from toolyard.surfaces.shared.run_answer import ANSWER_GRACE_S
-from toolyard.surfaces.shared.run_beginning import wait_for_beginning
-from toolyard.surfaces.shared.run_notices import NOTICE_FIELD, build_notices
-from toolyard.surfaces.shared.waiting_sentences import remove_sentences, replace_sentences
+from toolyard.surfaces.shared.whole_history.request_keys import RequestIdentity, find_earlier, identify_request
+from toolyard.surfaces.shared.whole_history.sent_fields import name_sent_fields, resolve_model
 from toolyard.surfaces.surface import Backend
 
 INSTRUCTIONS = "instructions"
 """The name under which the model reads the instructions of a request."""
 CONVERSATION_HEADER = "x-toolyard-conversation"
-IGNORED_HEADER = "toolyard-ignored"
-"""Names the fields of the request that the model's provider does not get."""
 COMMENT = b": waiting\n\n"
-_log = logging.getLogger("toolyard.openai")
+NameHeaders = Callable[[str, Mapping[str, str]], dict[str, str]]
+"""Returns the headers of a response under an API's names: the correlation id, and those of the rate limit if any."""
+_log = logging.getLogger("toolyard.requests")
 
 
 class ParsedRequest(Struct, frozen=True, kw_only=True):
@@ -86,6 +84,10 @@ class ParsedRequest(Struct, frozen=True, kw_only=True):
     """Whether it is in the user's list of conversations."""
     client_fields: dict[str, object] = {}
     """What the response repeats of the request."""
+    system_prompt: str = ""
+    """Instructions that come after those of the server, in a new conversation."""
+    native: Seal | None = None
+    """What the request says in the words of its provider's own API."""
     option_fields: Mapping[str, str] = {}
     """The names of the fields that options have in this request, where they differ."""
 
@@ -113,8 +115,9 @@ class DelayedRun(Struct, frozen=True, kw_only=True):
 class RunStarter:
     """Starts runs for requests, each once however often it is sent."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, name_headers: NameHeaders) -> None:
         self._service = backend.service
+        self.name_headers = name_headers
         self._leave_s = backend.leave_s
         self.approval_hold_s = backend.approval_hold_s
         self._locks = NamedLocks()
@@ -134,18 +137,18 @@ class RunStarter:
         return DelayedRun(
             start=lambda: self.start(http_request, request),
             watch=lambda: watch_decided_run(service, linked, context.caller),
-            headers={"x-request-id": context.correlation_id},
+            headers=self.name_headers(context.correlation_id, {}),
         )
 
     async def _start_or_join(self, http_request: HttpRequest, request: ParsedRequest) -> AdmittedRun:
         service, context = self._service, get_request_context(http_request.scope)
-        id_headers = {"x-request-id": context.correlation_id}
         items: Sequence[Item] = request.items
         before: RunView | None = None
         if linked := find_linked_call(items):
             before = await self._leave_linked(linked, context.caller)
             if before is not None and linked.is_last:
-                return admit_started(await follow_run(service, before.conversation, before.run_id), id_headers)
+                following = await follow_run(service, before.conversation, before.run_id)
+                return admit_started(following, self.name_headers(context.correlation_id, {}))
         if before is None:
             items, sources = await replace_sentences(service, items, context.caller)
         else:
@@ -161,7 +164,7 @@ class RunStarter:
             waiting = await load_waiting(service, waiting_id, context.caller) if waiting_id else None
             rate_headers: dict[str, str] = {}
             if waiting is None:  # else the request goes on with a run that was counted when it started
-                rate_headers = rename_rate_headers(await admit_request(service, context.caller))
+                rate_headers = await admit_request(service, context.caller)
             else:
                 items = merge_waiting_run(items, waiting, service.clock.now())
                 sources.append(waiting_id)
@@ -169,7 +172,7 @@ class RunStarter:
             started = await self._start(context, replace(request, items=items), key, sources)
             if waiting is not None and not started.repeated:
                 await self._end_waiting(waiting_id, waiting, context.caller)
-        return admit_started(started, {**id_headers, **rate_headers})
+        return admit_started(started, self.name_headers(context.correlation_id, rate_headers))
 
     async def _leave_linked(self, linked: LinkedCall, caller: Caller) -> RunView | None:
         """Return the run of a linked call if it answers the request, or waits for others while its user goes on."""
@@ -198,7 +201,7 @@ class RunStarter:
             if view is None or view.run_id != record.run or not waits_for_person(view):
                 return None
         started = await self._service.runs.repeat(record, context.correlation_id)
-        headers = {"x-request-id": context.correlation_id}
+        headers = self.name_headers(context.correlation_id, {})
         return admit_started(started, {**headers, **REPLAYED_HEADERS} if started.repeated else headers)
 
     async def _start(
@@ -215,9 +218,11 @@ class RunStarter:
             unlisted=not request.is_listed,
             tools=defaults.tools if request.server_tools is None else request.server_tools,
             asked_tools=request.asked_tools,
+            system_prompt="\n\n".join(filter(None, (defaults.system_prompt, request.system_prompt))),
         )
         start = self._build_start(context, request, key, settings=settings)
-        return await service.runs.start(conversation, start, include_argument_deltas=bool(request.tools))
+        include_deltas = bool(request.tools or request.native)
+        return await service.runs.start(conversation, start, include_argument_deltas=include_deltas)
 
     async def continue_conversation(
         self,
@@ -226,6 +231,7 @@ class RunStarter:
         key: RequestKey,
         conversation: str,
         results: Mapping[str, Value | Failure],
+        rate_headers: Mapping[str, str],
     ) -> AdmittedRun:
         """Start a run in a conversation. The caller holds it, and detaches the reader.
 
@@ -236,7 +242,7 @@ class RunStarter:
             delivers = await service.runs.encode_results(conversation, results, context.caller) if results else ()
             start = self._build_start(context, request, key, delivers=delivers, may_open=False)
             started = await service.runs.start(conversation, start, include_argument_deltas=bool(request.tools))
-        return admit_started(started, {"x-request-id": context.correlation_id})
+        return admit_started(started, self.name_headers(context.correlation_id, rate_headers))
 
     def _build_start(
         self,
@@ -261,6 +267,7 @@ class RunStarter:
                 ends_on_expiry=True,
                 leave_s=self._leave_s if request.ends_without_client else 0.0,
                 client_fields=request.client_fields,
+                native=request.native,
             ),
             correlation_id=context.correlation_id,
             settings=settings,
@@ -280,37 +287,6 @@ class RunStarter:
             await self._service.conversations.submit(conversation, command)
         except ToolyardError as error:
             _log.warning("conversation %s waits until its calls expire: %s", conversation, error)
-
-
-def build_ignored_header(
-    service: Service, model: str, options: Options, fields: Mapping[str, str], unread: Sequence[str] = ()
-) -> dict[str, str]:
-    """Return the header that names what is not sent of a request, under its `fields`; none if all is sent.
-
-    `unread` are further fields that have no effect.
-    """
-    ignored = service.models.list_ignored_options(resolve_model(model), options) if options != DEFAULT_OPTIONS else ()
-    names = [*(fields.get(name, name) for name in ignored), *unread]
-    return {IGNORED_HEADER: ", ".join(names)} if names else {}
-
-
-def read_server_tools(
-    fields: ToolyardFields | None, model: str, service: Service, caller: Caller
-) -> frozenset[str] | None:
-    """Return the names of the server's tools that a request allows; None means all. Raise Invalid for unknown ones."""
-    choice = "none" if model.endswith(PLAIN) else fields.server_tools if fields else "all"
-    match choice:
-        case "all":
-            return None
-        case "none":
-            return frozenset()
-        case str():
-            raise invalid_field("toolyard.server_tools", 'must be "all", "none" or a list of names')
-        case names:
-            names_of_server = {tool.name for tool in service.tools.list_usable(caller)}
-            if unknown := [name for name in names if name not in names_of_server]:
-                raise invalid_field("toolyard.server_tools", f"there is no tool {unknown[0][:80]!r}")
-            return frozenset(names)
 
 
 def admit_started(started: StartedRun, headers: dict[str, str]) -> AdmittedRun:

@@ -92,10 +92,11 @@ def _fill_results(stored: Sequence[Item], results: Mapping[str, Result]) -> list
         if isinstance(item, Result) and (sent := results.get(item.call_id)):
             item = replace(
                 item,
-                outcome="ok",
+                outcome=sent.outcome,
                 content=sent.content,
                 parts=sent.parts,
-                error=None,
+                error=sent.error,
+                seal=sent.seal,
                 handle="",
                 whole_bytes=0,
                 untrusted=APPLICATION,

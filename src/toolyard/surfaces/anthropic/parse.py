@@ -1,0 +1,301 @@
+"""Read a request for a message: its options, tools and instructions. Pure.
+
+What cannot be done is refused by the name of its field. What only saves time or money, such as where to cache, is left
+out for a model of another provider.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from toolyard.core.errors import Invalid
+from toolyard.core.items import Seal
+from toolyard.core.json_types import is_list, is_object
+from toolyard.core.messages_blocks import (
+    MAX_MARKS,
+    RequestFields,
+    SystemBlock,
+    ToolFields,
+    seal,
+)
+from toolyard.core.settings.options import Options, Thinking
+from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.web_search_rule import SearchMode, parse_search
+from toolyard.surfaces.anthropic.content import Block, SentMessage, count_marks, list_blocks, read_mark
+from toolyard.surfaces.http.errors import invalid_field
+from toolyard.surfaces.shared.client_tools import build_client_tool
+
+MAX_TOOLS = 512
+MAX_MESSAGES = 20_000
+MIN_THINKING_TOKENS = 1_024
+NO_THREADS = "thread_unsupported_request"
+_EFFORTS: Mapping[str, Thinking] = {"low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "xhigh"}
+_SERVICE_TIERS = {"auto": "auto", "standard_only": "default"}
+_CLIENT_TOOLS = ("bash_", "text_editor_", "computer_", "memory_")
+"""How the types of tools begin that Anthropic defines and the client runs."""
+_TOOL_FIELDS = ("defer_loading", "strict", "eager_input_streaming", "input_examples")
+_REFUSED_FIELDS = {
+    "mcp_servers": "would run tools outside of this server's rules: add the MCP server to this server",
+    "container": "would run code outside of this server's rules",
+    "compaction": "is not done here: send the messages, and this server shortens a history that is too long",
+    "fallbacks": "are set in this server's configuration",
+    "fallback_credit_token": "is not known here",
+    "inference_geo": "cannot be chosen here",
+    "user_profile_id": "is not known here",
+    "workspace_id": "is not known here",
+}
+
+
+class SentMetadata(Struct, kw_only=True):
+    user_id: str | None = None
+
+
+class OutputFormat(Struct, kw_only=True):
+    type: str
+    schema: dict[str, object] | None = None
+
+
+class OutputConfig(Struct, kw_only=True):
+    effort: str | None = None
+    format: OutputFormat | None = None
+
+
+class ServerFields(Struct, kw_only=True):
+    """What Anthropic's requests have no fields for."""
+
+    server_tools: str | list[str] | None = None
+    """The server's tools that the run may use: `all`, `none`, or their names."""
+    web_search: SearchMode | bool | None = None
+    """Where web searches run, as in the other APIs."""
+
+
+class CountBody(Struct, forbid_unknown_fields=True, kw_only=True):
+    """What a count of tokens needs to know of a request."""
+
+    model: Annotated[str, Meta(min_length=1, max_length=500)]
+    messages: Annotated[list[SentMessage], Meta(min_length=1, max_length=MAX_MESSAGES)]
+    system: object = None
+    """A text, or blocks of text."""
+    tools: Annotated[list[dict[str, object]], Meta(max_length=MAX_TOOLS)] | None = None
+    tool_choice: dict[str, object] | None = None
+    thinking: dict[str, object] | None = None
+    output_config: OutputConfig | None = None
+    output_format: OutputFormat | None = None
+    """The older name of `output_config.format`."""
+    cache_control: dict[str, object] | None = None
+    context_management: dict[str, object] | None = None
+    mcp_servers: object = None
+    compaction: object = None
+    thread: object = None
+    speed: str | None = None
+    diagnostics: object = None
+    toolyard: ServerFields | None = None
+
+
+class MessageBody(CountBody, forbid_unknown_fields=True, kw_only=True):
+    """A request for a message. `messages`, `tools` and the options are those of this request alone."""
+
+    max_tokens: Annotated[int, Meta(ge=1)]
+    stream: bool | None = None
+    stop_sequences: list[str] | None = None
+    temperature: Annotated[float, Meta(ge=0, le=1)] | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    metadata: SentMetadata | None = None
+    service_tier: str | None = None
+    container: object = None
+    fallbacks: object = None
+    fallback_credit_token: object = None
+    inference_geo: object = None
+    user_profile_id: object = None
+    workspace_id: object = None
+
+
+OPTION_FIELDS = {"output_schema": "output_config.format", "stop": "stop_sequences", "user": "metadata.user_id"}
+"""The names of the fields that options have in this request, where they differ."""
+
+
+def check_fields(body: CountBody) -> None:
+    """Raise Invalid for a field that no model can be told, and for more marks than the API takes."""
+    for name, why in _REFUSED_FIELDS.items():
+        if getattr(body, name, None):
+            raise invalid_field(name, why)
+    if body.thread is not None:
+        # Anthropic's clients read this code, and go on with the whole history in each request.
+        details: dict[str, object] = {"error_code": NO_THREADS, "unsupported": ["thread"]}
+        raise Invalid("thread: this server keeps no threads: send all messages", {"field": "thread", **details})
+    marks = count_marks(body.system, body.tools, [message.content for message in body.messages])
+    if marks > MAX_MARKS:
+        raise invalid_field("cache_control", f"may be set {MAX_MARKS} times at most, and is set {marks} times")
+
+
+def list_unread_fields(body: MessageBody) -> list[str]:
+    """Return the fields of a request that have no effect. They only save time or money."""
+    return [name for name in ("top_k", "speed", "context_management") if getattr(body, name) is not None]
+
+
+def read_system(system: object) -> list[SystemBlock]:
+    """Return the blocks of the instructions. Raise Invalid for anything but texts."""
+    if system is None:
+        return []
+    blocks: list[SystemBlock] = []
+    for number, block in enumerate(list_blocks(system, "system")):
+        text = block.get("text")
+        if block.get("type") != "text" or not isinstance(text, str):
+            raise invalid_field(f"system.{number}", "must be a block of text")
+        if text.strip():
+            blocks.append(SystemBlock(text, read_mark(block, f"system.{number}")))
+    return blocks
+
+
+def read_native(body: CountBody, provider: str, betas: Sequence[str]) -> Seal | None:
+    """Return what only a provider with this API is told; None if the model is another provider's."""
+    if not provider:
+        return None
+    thinking = body.thinking
+    return seal(
+        provider,
+        RequestFields(
+            system=read_system(body.system),
+            thinking=thinking if thinking and thinking.get("type") != "disabled" else None,
+            effort=body.output_config.effort or "" if body.output_config else "",
+            betas=list(betas),
+        ),
+    )
+
+
+def read_options(body: MessageBody) -> Options:
+    """Return the options of the request. Raise Invalid for what cannot be done."""
+    extra: dict[str, object] = {}
+    if body.metadata and body.metadata.user_id:
+        extra["user"] = body.metadata.user_id
+    if body.service_tier is not None:
+        if body.service_tier not in _SERVICE_TIERS:
+            raise invalid_field("service_tier", f"must be one of {', '.join(_SERVICE_TIERS)}")
+        extra["service_tier"] = _SERVICE_TIERS[body.service_tier]
+    choice = body.tool_choice or {}
+    return Options(
+        max_tokens=body.max_tokens,
+        temperature=body.temperature,
+        top_p=body.top_p,
+        stop=tuple(body.stop_sequences or ()),
+        output_schema=_read_schema(body),
+        thinking=_read_thinking(body),
+        parallel_tool_calls=False if choice.get("disable_parallel_tool_use") is True else None,
+        extra=extra,
+    )
+
+
+def _read_schema(body: CountBody) -> dict[str, object] | None:
+    sent = (body.output_config.format if body.output_config else None) or body.output_format
+    if sent is None:
+        return None
+    if sent.type != "json_schema" or sent.schema is None:
+        raise invalid_field("output_config.format", "must be of the type json_schema, and have a schema")
+    return sent.schema
+
+
+def _read_thinking(body: MessageBody) -> Thinking:
+    effort = body.output_config.effort if body.output_config else None
+    if effort is not None and effort not in _EFFORTS:
+        raise invalid_field("output_config.effort", f"must be one of {', '.join(_EFFORTS)}")
+    thinking = body.thinking
+    if thinking is None:
+        return _EFFORTS[effort] if effort else ""
+    match thinking.get("type"):
+        case "disabled":
+            return 0
+        case "adaptive":
+            return _EFFORTS[effort] if effort else "adaptive"
+        case "enabled":
+            budget = thinking.get("budget_tokens")
+            if not isinstance(budget, int) or not MIN_THINKING_TOKENS <= budget < body.max_tokens:
+                why = f"must be a number from {MIN_THINKING_TOKENS:,} to less than max_tokens"
+                raise invalid_field("thinking.budget_tokens", why)
+            return budget
+        case _:
+            raise invalid_field("thinking.type", "must be enabled, adaptive or disabled")
+
+
+def read_tool_choice(choice: Mapping[str, object] | None) -> str:
+    """Return `auto`, `none`, `required` or the name of a tool."""
+    match (choice or {"type": "auto"}).get("type"):
+        case "auto":
+            return "auto"
+        case "none":
+            return "none"
+        case "any":
+            return "required"
+        case "tool":
+            name = choice.get("name") if choice else None
+            if isinstance(name, str) and name not in ("", "auto", "none", "required"):
+                return name
+            raise invalid_field("tool_choice.name", "must be the name of a tool")
+        case _:
+            raise invalid_field("tool_choice.type", "must be auto, any, tool or none")
+
+
+def read_tools(tools: Sequence[Block] | None, provider: str) -> list[Tool]:
+    """Return the client's tools. Raise Invalid for a kind of tool that the model cannot have."""
+    read = [_read_tool(tool, f"tools.{index}", provider) for index, tool in enumerate(tools or ())]
+    return [tool for tool in read if tool is not None]
+
+
+def _read_tool(block: Block, key: str, provider: str) -> Tool | None:
+    """Return a tool that the client runs; None for the provider's web search, which is asked for in another way."""
+    kind = block.get("type") or "custom"
+    if not isinstance(kind, str):
+        raise invalid_field(f"{key}.type", "must be a text")
+    if kind.startswith("web_search_"):
+        return None
+    mark = read_mark(block, key)
+    if kind.startswith(_CLIENT_TOOLS):
+        if not provider:
+            raise invalid_field(f"{key}.type", f"{kind[:40]} is Anthropic's, and this model is another provider's")
+        definition = {name: value for name, value in block.items() if name != "cache_control" and value is not None}
+        tool = build_client_tool(block.get("name"), f"Anthropic's {kind[:40]}", {"type": "object"}, key)
+        return _seal_tool(tool, provider, ToolFields(cache_control=mark, definition=definition))
+    if kind != "custom":
+        raise invalid_field(f"{key}.type", f"{kind[:40]!r} cannot be used here: send tools that your program runs")
+    if block.get("input_schema") is None:
+        raise invalid_field(f"{key}.input_schema", "is missing")
+    tool = build_client_tool(block.get("name"), block.get("description"), block.get("input_schema"), key)
+    fields = _read_tool_fields(block, key)
+    if fields.defer_loading and not provider:
+        raise invalid_field(f"{key}.defer_loading", "is Anthropic's, and this model is another provider's")
+    fields.cache_control = mark
+    return _seal_tool(tool, provider, fields) if provider and fields != ToolFields() else tool
+
+
+def _read_tool_fields(block: Block, key: str) -> ToolFields:
+    examples = block.get("input_examples")
+    if examples is not None and not (is_list(examples) and all(is_object(example) for example in examples)):
+        raise invalid_field(f"{key}.input_examples", "must be a list of objects")
+    for name in _TOOL_FIELDS[:-1]:
+        if not isinstance(block.get(name), bool | None):
+            raise invalid_field(f"{key}.{name}", "must be true or false")
+    return ToolFields(**{name: block[name] for name in _TOOL_FIELDS if block.get(name) is not None})  # pyright: ignore[reportArgumentType]
+
+
+def _seal_tool(tool: Tool, provider: str, fields: ToolFields) -> Tool:
+    return Tool(
+        name=tool.name,
+        description=tool.description,
+        parameters=tool.parameters,
+        venue="client",
+        hides_server_tool=True,
+        seal=seal(provider, fields),
+    )
+
+
+def read_search_mode(body: CountBody) -> SearchMode:
+    """Return where web searches run. Raise Invalid for rules of a search, which the server's configuration has."""
+    mode: SearchMode = ""
+    for index, tool in enumerate(body.tools or ()):
+        if str(tool.get("type", "")).startswith("web_search_"):
+            for name in ("allowed_domains", "blocked_domains", "user_location"):
+                if tool.get(name):
+                    raise invalid_field(f"tools.{index}.{name}", "is set in this server's configuration")
+            mode = "auto"
+    return parse_search({"web_search": body.toolyard.web_search if body.toolyard else None}, mode)
