@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import assert_never, cast
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from toolyard.core.conversation.events import (
@@ -55,7 +55,7 @@ class TurnSpan(Struct, frozen=True, kw_only=True):
     finish: Finish | None = None
     problem: Problem | None = None
     """Why the turn failed, or why its text does not fit the output schema."""
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     restarted: int = 0
     """How often the turn started again because its owner died."""
 

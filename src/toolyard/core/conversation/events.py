@@ -6,7 +6,7 @@ each names its stream and its offset, so that applying one twice changes nothing
 
 from typing import TYPE_CHECKING, Literal, get_args
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.notes import Note
@@ -88,7 +88,7 @@ class HistoryCompacted(_Event, frozen=True, kw_only=True, tag="history.compacted
     """Whether the items hold a summary by the model."""
     problem: Problem | None = None
     """Why there is no summary although one was requested."""
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     """The tokens of the summary request."""
     cost: Cost | None = None
     """What the summary request costs; None if that is unknown, or without a summary request."""
@@ -168,7 +168,7 @@ class TurnStarted(_Event, frozen=True, kw_only=True, tag="turn.started"):
 class TurnEnded(_Event, frozen=True, kw_only=True, tag="turn.ended"):
     items: tuple[Item, ...]
     finish: Finish
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     model: str = ""
     """The name of the model that the provider reports."""
     fallback: str = ""
