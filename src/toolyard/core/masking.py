@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 MASK = "***"
 _ADDRESS = re.compile(r"\b(?P<scheme>[a-z][a-z0-9+.-]{0,20})://[^\s'\"<>`]+", re.IGNORECASE)
@@ -23,6 +24,12 @@ def mask_addresses(text: str, *, every_parameter: bool = False) -> str:
     a value tells a reader little and may be secret under any name.
     """
     return _ADDRESS.sub(lambda address: _mask_address(address, every_parameter), text) if "://" in text else text
+
+
+@lru_cache(maxsize=256)  # each turn names its model
+def mask_model(name: str) -> str:
+    """Return the name of a model, which may be an address, without what may be secret in it."""
+    return mask_addresses(name, every_parameter=True)
 
 
 def shorten_address(address: str) -> str:

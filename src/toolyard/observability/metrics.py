@@ -23,7 +23,7 @@ from toolyard.core.conversation.events import (
 )
 from toolyard.core.failed_results import UNKNOWN_TOOL, is_unknown_tool
 from toolyard.core.items import Result, Usage
-from toolyard.core.masking import mask_addresses
+from toolyard.core.masking import mask_model
 from toolyard.core.settings.prices import MICROS, Cost
 from toolyard.core.store.figures import OTHERS
 from toolyard.observability.telemetry import Handlers, bind
@@ -120,9 +120,7 @@ class Metrics:
 
     def _count_spending(self, entry: Entry, model: str, usage: Usage, cost: Cost | None) -> None:
         owner = self._find_owner(entry.conversation)
-        name = model or self._models.get(entry.run, "")
-        name = mask_addresses(name, every_parameter=True) if "://" in name else name
-        key = name, owner.tenant if owner else ""
+        key = mask_model(model or self._models.get(entry.run, "")), owner.tenant if owner else ""
         spent = self._spent.get(key)
         if spent is None:
             key = key if len(self._spent) < MAX_SPENT_LABELS else (OTHERS, OTHERS)

@@ -124,8 +124,7 @@ class Journal:
             raise Fenced(f"conversation {self.conversation!r} is being released")
         state, now = self.require_state(), self._clock.now()
         entries: list[Entry] = []
-        usage: list[UsageRow] = []
-        settlements: list[Settlement] = []
+        spending: list[tuple[Entry, State]] = []
         for number, event in enumerate(events, self._seq + 1):
             its_run = _find_run(event, state) if type(event) in _RUN_BOUNDS else state.run
             run_id, trace_id = (its_run.id, its_run.correlation_id) if its_run else (run, correlation_id)
@@ -141,15 +140,15 @@ class Journal:
                 request=request if event is events[-1] else None,
             )
             if type(event) in SPENDING_EVENTS:
-                usage += build_usage_rows(entry, state.run) if state.run else ()
-                settlements += build_settlements(event, state) if self._has_budgets else ()
+                spending.append((entry, state))
             state = apply(state, entry)
             entries.append(entry)
         self.state = state
         self._seq += len(entries)
         self._staged += entries
-        self._usage += usage
-        self._settlements += settlements
+        for entry, before in spending:
+            self._usage += build_usage_rows(entry, before.run) if before.run else ()
+            self._settlements += build_settlements(entry.event, before) if self._has_budgets else ()
         if answer is not None:
             self._answers.append(answer)
         # Wake the driver before the flush is scheduled: callbacks run in order, so what the driver emits in response

@@ -14,7 +14,7 @@ from toolyard.core.conversation.events import (
 from toolyard.core.conversation.run_state import RunState
 from toolyard.core.conversation.state import State
 from toolyard.core.items import Usage
-from toolyard.core.masking import mask_addresses
+from toolyard.core.masking import mask_model
 from toolyard.core.settings.prices import Cost
 from toolyard.core.store.ledger import ALL_TURNS, Settlement, UsageRow
 
@@ -44,7 +44,7 @@ def build_usage_rows(entry: Entry, run: RunState) -> Iterator[UsageRow]:
 def _build_model_rows(
     entry: Entry, run: RunState, fallback: str, usage: Usage, cost: Cost | None
 ) -> Iterator[UsageRow]:
-    model, currency = _name_model(fallback or run.model), cost.currency if cost else ""
+    model, currency = mask_model(fallback or run.model), cost.currency if cost else ""
     yield _build_row(
         entry,
         run,
@@ -85,10 +85,6 @@ def _build_row(entry: Entry, run: RunState, **values: int | str) -> UsageRow:
         preset=run.settings.preset,
         **values,  # pyright: ignore[reportArgumentType]
     )
-
-
-def _name_model(name: str) -> str:
-    return mask_addresses(name, every_parameter=True) if "://" in name else name
 
 
 def build_settlements(event: Durable, state: State) -> Iterator[Settlement]:
