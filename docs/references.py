@@ -139,7 +139,7 @@ def describe_route(method: str, path: str, operation: Json) -> Iterator[str]:
     responses = [
         line for status, response in operation["responses"].items() for line in response_lines(status, response)
     ]
-    failures = [status for status in operation["responses"] if not status.startswith("2")]
+    failures = sorted(status for status in operation["responses"] if not status.startswith("2"))
     yield "\n".join(responses) + "\n"
     if failures:
         yield f"Errors: {', '.join(failures)}, each with {link_of('ErrorBody')}\n"

@@ -115,7 +115,9 @@ class TypeWriter:
         return name
 
     def _render_field(self, kind: inspect.StructType, field: inspect.Field) -> str:
-        is_optional = kind.cls.__struct_config__.omit_defaults and not field.required
+        # `inspect` shows a default of UNSET as none at all.
+        is_unset = field.default is msgspec.NODEFAULT and field.default_factory is msgspec.NODEFAULT
+        is_optional = not field.required and (is_unset or kind.cls.__struct_config__.omit_defaults)
         return f"  {field.encode_name}{'?' if is_optional else ''}: {self.render_type(field.type)}"
 
 

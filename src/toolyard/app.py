@@ -14,11 +14,13 @@ from urllib.parse import urlsplit
 
 from toolyard.core.conversation.events import CallEnded
 from toolyard.core.conversation.settings import Settings
-from toolyard.core.errors import Misconfigured, install_command
+from toolyard.core.errors import Misconfigured, NotFound, install_command
 from toolyard.core.ports import Model, Policy, Rule
 from toolyard.core.settings.divisions import NO_DIVISIONS, Divisions
 from toolyard.core.settings.limits import Budget, Limits, SessionLimits, SocketLimits
+from toolyard.core.settings.model_access import ModelAccess
 from toolyard.core.settings.model_cards import Price
+from toolyard.core.settings.runtime import GENERAL, EntryId, FixedSetting, RuntimeSettings, build_settings
 from toolyard.core.settings.texts import NO_TEXTS, CustomTexts
 from toolyard.core.settings.trusted_proxies import TrustedProxies
 from toolyard.core.store import Key, Store
@@ -34,11 +36,13 @@ from toolyard.engine.access.sessions import Sessions
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.replicas.record_watcher import RecordWatcher
 from toolyard.engine.service import Service
+from toolyard.engine.settings.setting_store import SETTINGS, ConfiguredEntry, SettingStore
 from toolyard.engine.tools.large_results import ResultEncoder
 from toolyard.engine.tools.offers import Offers
 from toolyard.engine.tools.registry import Registry
 from toolyard.engine.tools.web_search_plan import SearchPlanner
 from toolyard.hosting import AsgiApp
+from toolyard.models.configuration import ModelConfiguration
 from toolyard.models.resolver import ModelChoice, ModelResolver, ModelSettings
 from toolyard.observability.exporters import find_exporters
 from toolyard.observability.telemetry import Observer, bind
@@ -52,7 +56,7 @@ from toolyard.venues.client import ClientVenue
 from toolyard.venues.function import FunctionVenue
 from toolyard.venues.mcp import Connector, McpManager, McpVenue, unwrap_result
 from toolyard.venues.mcp.auth.grants import TOKENS
-from toolyard.venues.mcp.auth.sealed_records import SECRET_VARIABLE
+from toolyard.venues.mcp.auth.sealed_records import SECRET_VARIABLE, SealedRecords
 from toolyard.venues.mcp.manager import FOLLOWED_KINDS
 from toolyard.venues.mcp.passthrough import McpManagerProxy
 from toolyard.venues.provider import ProviderVenue, build_provider_tool
@@ -62,6 +66,7 @@ _log = logging.getLogger("toolyard.app")
 if TYPE_CHECKING:
     from toolyard.engine.tools.argument_validation import Schemas
     from toolyard.models.model_lists import ModelLists
+    from toolyard.models.provider_check import ProviderCheck
 
 IDS_PER_DRAW = 16
 
@@ -189,6 +194,14 @@ class Wiring:
     """Whether requests to models and their responses are recorded for operators."""
     keep_audit_days: int = 0
     """After how many days entries of the audit log are deleted; 0 keeps all."""
+    model_access: Mapping[str, ModelAccess] = field(default_factory=dict[str, ModelAccess])
+    """Who may use which models, by the model's name or a pattern."""
+    configured_settings: Mapping[EntryId, ConfiguredEntry] = field(
+        default_factory=lambda: {EntryId(GENERAL, "model"): ConfiguredEntry(value=None, location="the program")}
+    )
+    """The settings that the store cannot replace, with where they are set."""
+    fixed_settings: Sequence[FixedSetting] = ()
+    """Settings that need a restart, to be shown."""
     windows: Mapping[str, int] = field(default_factory=dict[str, int])
     """Context windows in tokens, by model name, where they differ from the built-in table."""
     prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
@@ -216,6 +229,8 @@ class Wiring:
     """Returns a tool with the rules that the configuration sets for it."""
     secret: str = field(default_factory=lambda: os.environ.get(SECRET_VARIABLE, ""), repr=False)
     """Encrypts the tokens that people obtain by signing in to MCP servers, the same at all replicas."""
+    secret_source: str = ""
+    """Where `secret` comes from, in words."""
     observers: Sequence[Observer] = ()
     """Called with every entry once it is stored. An observer that fails is logged and affects nothing else."""
 
@@ -230,11 +245,11 @@ def _load_schemas() -> "Schemas":
     return Schemas()
 
 
-def _load_model_lists(wiring: Wiring, tasks: asyncio.TaskGroup) -> "ModelLists":
+def _load_model_lists(configuration: ModelConfiguration, tasks: asyncio.TaskGroup) -> "ModelLists":
     """Return the lists of providers' models, loaded on demand: few servers have patterns of models."""
     from toolyard.models.model_lists import ModelLists
 
-    return ModelLists(wiring.model_patterns, wiring.model_settings, tasks)
+    return ModelLists(configuration.patterns, configuration.settings, tasks)
 
 
 def _load_connector() -> Connector:
@@ -270,7 +285,7 @@ class App:
         self._record_watcher.subscribe(self.access.load, KEYS)
         self._function = FunctionVenue(wiring.tools, threads=wiring.threads)
         policy = OrderedPolicy(wiring.rules, wiring.divisions)
-        searching = SearchPlanner(wiring.web_search, models.native_tools, models.default)
+        searching = SearchPlanner(wiring.web_search, models.native_tools, lambda: models.default)
         self.registry = Registry(policy, ClientVenue(), _load_schemas, searching)
         self._offers = Offers(self.registry, policy, wiring.budget)
         self.registry.add(self._function)
@@ -289,19 +304,42 @@ class App:
             find_defect=self.registry.find_defect,
             on_tools_changed=lambda: self.registry.refresh(self._mcp),
             secret=wiring.secret,
-            allows_private=lambda: (
-                self.access.is_local if wiring.private_addresses is None else wiring.private_addresses
-            ),
+            allows_private=self._allows_private,
         )
         self._record_watcher.subscribe(self.servers.follow, *FOLLOWED_KINDS)
         self._record_watcher.subscribe(self.servers.follow_grants, TOKENS)
         self._mcp = McpVenue(self.servers)
         self.registry.add(self._mcp)
-        deps = self._make_deps(policy)
+        self._base_models = ModelConfiguration(
+            default=wiring.model,
+            settings=wiring.model_settings,
+            windows=wiring.windows,
+            allowed=wiring.allowed_models,
+            patterns=tuple(wiring.model_patterns),
+            access=wiring.model_access,
+            is_public_only=lambda: not self._allows_private(),
+        )
+        self._model_configuration = self._base_models
+        self._deps = deps = self._make_deps(policy)
+        self.settings = SettingStore(
+            store,
+            self.clock,
+            SealedRecords(store, wiring.secret),
+            wiring.configured_settings,
+            find_address=self._base_models.find_address,
+            check=self._base_models.check_change,
+            apply=self._apply_settings,
+        )
+        self._record_watcher.subscribe(self.settings.load, SETTINGS)
         self._exporters = find_exporters(wiring.otlp_endpoint, wiring.service_name)
         exporters = (exporter.observe for exporter in self._exporters)
         observers = (*wiring.observers, bind(CallEnded, self._mcp.forget_call), *exporters)
         self.service = Service(deps, store, tasks, McpManagerProxy(self.servers), observers)
+
+    def _allows_private(self) -> bool:
+        """Return whether what requests have added may be at private addresses."""
+        allowed = self._wiring.private_addresses
+        return self.access.is_local if allowed is None else allowed
 
     def _make_deps(self, policy: Policy) -> Deps:
         wiring, models, store = self._wiring, self._models, self._store
@@ -320,7 +358,8 @@ class App:
             windows=models.context_window,
             allowed_models=wiring.allowed_models,
             model_patterns=wiring.model_patterns,
-            model_cards=lambda: models.cards(wiring.allowed_models or (), self._list_models()),
+            model_access=wiring.model_access,
+            model_cards=lambda: models.cards(self._model_configuration.allowed or (), self._list_models()),
             model_list_problems=lambda: self._model_lists.problems() if self._model_lists else {},
             default_settings=wiring.default_settings,
             requests_per_minute=wiring.requests_per_minute,
@@ -339,13 +378,48 @@ class App:
 
     def _list_models(self) -> list[str]:
         """Return the known models of the providers that the patterns name."""
-        if not self._wiring.model_patterns:
+        if not self._model_configuration.patterns:
             return []
-        self._model_lists = self._model_lists or _load_model_lists(self._wiring, self._tasks)
+        self._model_lists = self._model_lists or _load_model_lists(self._model_configuration, self._tasks)
         return self._model_lists.names()
+
+    async def _apply_settings(self, stored: RuntimeSettings) -> None:
+        """Use the models of the file and of the store. A run that has started keeps its model's name."""
+        configuration = self._base_models.add_stored(stored)
+        if configuration == self._model_configuration:
+            return
+        self._model_configuration = configuration
+        lists, self._model_lists = self._model_lists, None
+        # Without a wait in between: no request sees a part of it.
+        retired = self._models.reconfigure(configuration.default, configuration.settings, configuration.windows)
+        deps, deps.default_model = self._deps, self._models.default
+        deps.allowed_models, deps.model_patterns = configuration.allowed, configuration.patterns
+        deps.model_access = configuration.access
+        for part in (*retired, *([lists] if lists else [])):
+            await part.close()
+
+    async def check_provider(self, name: str, value: object, model: str) -> "ProviderCheck":
+        """Try a provider with real requests: as it is set or, if a value is given, as it would be with that.
+
+        Raise NotFound for a provider without any settings, and Invalid for a value that could not be stored.
+        """
+        from toolyard.models.provider_check import check_provider
+
+        settings = self._model_configuration.settings
+        if value is not None:
+            entry = EntryId("providers", name)
+            provider = build_settings({entry: self.settings.restore_secrets(entry, value)})
+            self._base_models.check_change(entry, provider, provider)
+            settings = self._base_models.add_stored(provider, replaces=True).settings
+        elif name not in settings.providers and not settings.find_base_url(name):
+            raise NotFound(f"there is no provider {name[:80]!r}")
+        return await check_provider(settings, name, model, self.clock)
 
     async def start(self) -> None:
         """Start the MCP servers, then resume what an earlier process left open."""
+        await self.settings.load()
+        if self._model_configuration.default is self._wiring.model:
+            self._models.check()  # not of the store: a server that does not start could not be corrected over HTTP
         await self.service.auditor.record_configuration(self._wiring.config_hashes)
         await self.servers.open()
         if self._wiring.awaits_servers:
@@ -371,7 +445,11 @@ class App:
             sessions=sessions,
             servers=self.servers,
             records=self._store,
-            provider_cards=self._models.provider_cards(),
+            settings=self.settings,
+            check_provider=self.check_provider,
+            fixed_settings=self._wiring.fixed_settings,
+            secret_source=self._wiring.secret_source,
+            provider_cards=self._models.provider_cards,
             approval_hold_s=self._wiring.approval_hold_s,
             leave_s=self._wiring.leave_s,
             socket_limits=self._wiring.socket_limits,

@@ -130,7 +130,6 @@ class Yard:
 
         wiring = self._wiring
         models = ModelResolver(wiring.model, wiring.model_settings, wiring.named_model, wiring.windows)
-        models.check()
         store = wiring.opened_store or await open_store(wiring.store, wiring.postgres)
         try:
             app = App(wiring, models, store, tasks)

@@ -13,6 +13,7 @@ from toolyard.core.store.audit_chain import (
     AuditRecord,
     ChainCheck,
     clean_reference,
+    hash_content,
     seal_record,
     seal_trim,
 )
@@ -35,9 +36,18 @@ def test_a_chain_holds_in_whatever_pieces_it_is_read() -> None:
 
 def test_anybody_can_compute_the_hash_with_a_json_library() -> None:
     entry = build_chain(2)[1]
-    fields = {name: value for name, value in asdict(entry).items() if name != "hash"}
+    fields = {name: value for name, value in asdict(entry).items() if name not in ("hash", "change")}
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     assert hashlib.sha256(text.encode()).hexdigest() == entry.hash
+
+
+@pytest.mark.parametrize("change", ["", '{"before":null,"after":{"base_url":"https://other"}}'])
+def test_the_values_of_a_changed_setting_cannot_be_replaced_or_removed(change: str) -> None:
+    values = '{"before":null,"after":{"base_url":"https://one"}}'
+    record = AuditRecord(at=1.0, action="setting.set", change=values, content_hash=hash_content(values))
+    entry = seal_record(record, None)
+    assert find_break([entry]) == ""
+    assert find_break([replace(entry, change=change)]).startswith("entry 1 was changed")
 
 
 @pytest.mark.parametrize("field", [name for name in AuditEntry.__struct_fields__ if name != "number"])

@@ -31,3 +31,7 @@ def test_an_event_that_leaves_defaults_out_has_optional_fields_and_an_answer_has
     assert "  arguments?: Record<string, unknown> | null" in text  # of call.approved
     assert "export interface Me {\n  user: string\n  roles: Array<string>\n" in text
     assert '  type: "call.ended"\n  result: Result\n' in text
+
+
+def test_a_field_that_an_answer_may_lack_is_optional() -> None:
+    assert "  change?: string\n" in load_types_module().render_types()  # of an entry of the audit log

@@ -23,7 +23,7 @@ class Replica:
 
 @asynccontextmanager
 async def open_replicas(
-    count: int = 2, database: MemoryDatabase | str | None = None, *, script: Script | Model = (), **wiring: Any
+    count: int = 2, database: MemoryDatabase | str | None = None, *, script: Script | Model | str = (), **wiring: Any
 ) -> AsyncGenerator[list[Replica]]:
     """Open replicas of one server, each with a client of its own. The block fails after TEST_TIMEOUT_S.
 

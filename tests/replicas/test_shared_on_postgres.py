@@ -18,6 +18,7 @@ from surfaces.http_server import serve_yard
 from surfaces.mcp_host import LegacyHost, connect_host
 from surfaces.stand_in_provider import Visitor, serve_provider
 from surfaces.test_provider_sign_in import build_config
+from surfaces.unconfigured import MODEL, PROVIDER, WIRING, chat
 from toolyard.core.ports import ModelRequest
 from toolyard.engine.access.sessions import MAX_FAILED_PER_KEY, MAX_SESSIONS
 from toolyard.server.oidc import OidcProvider
@@ -25,6 +26,7 @@ from toolyard.testing import Turn, say
 from venues.mcp.auth.test_sign_ins import BACK, follow_sign_in, only_card
 from venues.mcp.modern import SIGNED, over_http, wait_until_settled
 from venues.mcp.plain import PlainServer
+from wire.keyed_provider import KeyedProvider
 
 HOST, ORIGIN = "tools.example", "https://tools.example"
 
@@ -50,6 +52,21 @@ async def test_keys_and_servers_of_one_replica_count_at_the_other() -> None:
         await wait_for_status(second.http.with_key(more["secret"]), "/tools", 401)
         await root.delete("/servers/numbers")
         await wait_until(lambda: not second.yard.servers.cards())
+
+
+async def test_a_provider_that_one_replica_stores_answers_at_the_other() -> None:
+    provider = KeyedProvider("from the shop", "secret-key")
+    wiring = {**WIRING, "script": "toolyard:offline", "secret": SECRET}
+    async with provider.serving() as url, open_postgres_replicas(**wiring) as (first, second):
+        await first.http.put(PROVIDER, {"value": {"base_url": url, "api_key": "secret-key"}})
+        await first.http.put(MODEL, {"value": "shop:small"})
+        await wait_until(lambda: second.yard.service.models.default == "shop:small")
+        assert await chat(second.http) == "from the shop"
+        assert (await second.http.get("/audit/verification"))["intact"]
+        entries = (await second.http.get("/audit?action=setting.set"))["entries"]
+        assert entries[0]["change"] == '{"after":"shop:small","before":null}'
+        await second.http.delete(MODEL)
+        await wait_until(lambda: first.yard.service.models.default == "toolyard:offline")
 
 
 async def test_a_decision_on_a_tool_binds_all_replicas(tmp_path: Path) -> None:

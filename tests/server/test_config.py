@@ -321,9 +321,7 @@ def test_everything_that_is_wrong_is_told_at_once_in_order_with_file_and_line(fi
         "line 15: keys needs hash",
         "line 17: keys.user must be a text that is not empty, not 5",
     ]
-    assert messages[-4].startswith(
-        "line 18: quite is not a setting; the settings here are model, models, tools, store,"
-    )
+    assert messages[-4].startswith("line 18: quite is not a setting; the settings here are model, models, providers,")
     assert messages[-3:] == [
         "--host: host must be a text that is not empty, not an empty text",
         "TOOLYARD_LIMITS__CALLS_PER_TUR: limits.calls_per_tur is not a setting; did you mean calls_per_turn?",

@@ -7,7 +7,7 @@ import pytest
 
 from toolyard.core.errors import Misconfigured
 from toolyard.core.tools.mcp_servers import ServerSpec
-from toolyard.server.config.mcp_json import load_mcp_servers
+from toolyard.server.config import load_mcp_servers
 
 FILES = {"command": "npx", "args": ["-y", "server-filesystem@1.0.0", "."]}
 

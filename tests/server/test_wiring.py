@@ -11,7 +11,7 @@ from toolyard.core.settings.model_names import OFFLINE
 from toolyard.core.tools.definition import ProviderOptions, Tool, UserLocation
 from toolyard.core.tools.web_search_rule import SearchRules
 from toolyard.models.offline import Offline
-from toolyard.server.config import Config, load
+from toolyard.server.config import Config, load, load_with_sources
 from toolyard.server.wiring import build_model_settings, build_wiring
 from toolyard.venues.function import as_tool
 
@@ -208,3 +208,23 @@ def test_each_audited_part_of_the_configuration_has_a_hash_without_its_secrets(t
         text = server % "one" + toml if toml.startswith("[") else toml + server % "one"
         changed = load_wiring(tmp_path, text).config_hashes
         assert [name for name in first if changed[name] != first[name]] == [part]
+
+
+def test_each_setting_of_the_file_is_listed_with_its_line_and_without_its_secrets(tmp_path: Path) -> None:
+    file = tmp_path / "toolyard.toml"
+    lines = ['port = 9000', 'models = ["shop:*"]', "[providers.shop]", 'base_url = "https://ann:pw@shop.example/v1"',
+             'api_key = "secret-key"']  # fmt: skip
+    file.write_text("\n".join(lines))
+    environment = {"HOME": str(tmp_path), "TOOLYARD_MODEL": "toolyard:offline,http://ann:pw@gpu.example/v1#qwen"}
+    config, layers = load_with_sources(file, environment, {"host": "::1"})
+    wiring = build_wiring(config, tmp_path, layers)
+    assert {str(entry): (shown.value, shown.location) for entry, shown in wiring.configured_settings.items()} == {
+        "general.model": (["toolyard:offline", "http://***@gpu.example/v1#qwen"], "TOOLYARD_MODEL"),
+        "general.models": (["shop:*"], f"{file} line 2"),
+        "providers.shop": ({"api_key": "***", "base_url": "https://***@shop.example/v1"}, f"{file} line 3"),
+    }
+    fixed = {setting.name: (setting.value, setting.location, setting.note) for setting in wiring.fixed_settings}
+    assert fixed["port"] == ("9000", f"{file} line 1", "needs a restart")
+    assert fixed["host"] == ('"::1"', "--host", "needs a restart")
+    assert fixed["grace_s"] == ("5.0", "default", "needs a restart")
+    assert "model" not in fixed and "secret-key" not in str(wiring.fixed_settings)

@@ -132,14 +132,16 @@ async def connect_api_client(yard: Yard, way: str = "inside") -> AsyncGenerator[
         yield ApiClient(transport)
 
 
-def build_yard(script: Script | Model, **wiring: object) -> Yard:
-    model: Model = script if hasattr(script, "stream") else Scripted(script)  # pyright: ignore[reportAssignmentType, reportArgumentType]
+def build_yard(script: Script | Model | str, **wiring: object) -> Yard:
+    """Return a yard with a scripted model, or with this model or the model of this name."""
+    is_model = isinstance(script, str) or hasattr(script, "stream")
+    model: Model = script if is_model else Scripted(script)  # pyright: ignore[reportAssignmentType, reportArgumentType]
     return Yard.from_wiring(Wiring(model=model, **wiring))  # pyright: ignore[reportArgumentType]
 
 
 @asynccontextmanager
 async def open_api_client(
-    script: Script | Model = (), way: str = "inside", **wiring: object
+    script: Script | Model | str = (), way: str = "inside", **wiring: object
 ) -> AsyncGenerator[ApiClient, None]:
     """Open a yard and a client of it. The block fails after 30 s."""
     async with asyncio.timeout(30), build_yard(script, **wiring) as yard, connect_api_client(yard, way) as http:

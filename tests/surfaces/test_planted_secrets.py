@@ -24,9 +24,12 @@ KEYS = [
 READ_PATHS = [
     "/me", "/keys", "/audit", "/access?tool=fail_to_pay", "/servers",
     "/servers/remote", "/servers/remote/tools", "/servers/local", "/servers/local/tools",
+    "/servers/pasted", "/audit?action=server.add", "/audit?action=server.change", "/audit?action=server.test",
     "/tools", "/models", "/providers", "/overview", "/overview?whose=tenant", "/live", "/live?whose=tenant", "/traces",
     "/traces?whose=tenant", "/conversations", "/conversations?whose=tenant", "/presets", "/metrics", "/readyz",
-    "/ai/tools/health", "/openapi.json",
+    "/ai/tools/health", "/openapi.json", "/settings", "/settings?kind=providers", "/settings/providers/planned",
+    "/settings/providers/openai", "/settings/general/model", "/providers/planned", "/providers/planned/models",
+    "/audit?action=setting.set", "/audit?action=provider.test",
 ]  # fmt: skip
 
 
@@ -97,8 +100,37 @@ async def add_servers(http: SocketClient) -> list[str]:
         ("POST", "/servers/remote/login/answer", {"state": "planted-state", "code": "planted-code"}),
         ("POST", "/servers/local/tools/call", {"tool_name": "x", "arguments": {"api_key": "planted-call-argument"}}),
     ]
+    asked += [
+        ("POST", "/servers/test", {"name": "tried", "config": remote}),
+        ("POST", "/servers/test", {"name": "tried", "config": local}),
+        ("POST", "/servers/import", {"mcpServers": {"pasted": {"url": remote["url"], "headers": remote["headers"]}}}),
+        ("POST", "/servers/import", {"mcpServers": {"wrong": {"url": ["planted-listed-url"]}}}),
+    ]
     answers = [await http.ask(method, path, body, x_api_key=ADMIN) for method, path, body in asked]
     assert [status for status, _, _ in answers[:2]] == [201, 201], answers[0][1]
+    assert [status for status, _, _ in answers[-4:]] == [200, 200, 200, 422], answers[-4:]
+    return [repr(answer) for answer in answers]
+
+
+async def set_providers(http: SocketClient) -> list[str]:
+    """Set providers that cannot be reached, with credentials in each place that takes one; return the answers."""
+    url = "http://127.0.0.1:9/v1"
+    value = {"base_url": url, "api_key": "planted-api-key", "headers": {"X-Custom": "planted-provider-header"}}
+    other = {**value, "api_key": "planted-other-key", "headers": {"Authorization": "Bearer planted-bearer"}}
+    asked: list[tuple[str, str, object]] = [
+        ("PUT", "/settings/providers/planned", {"value": value}),
+        ("PUT", "/settings/providers/planned", {"value": other}),
+        ("PUT", "/settings/general/model", {"value": "planned:any"}),
+        ("PUT", "/settings/providers/openai", {"value": {"api_key": ["planted-listed-key"]}}),
+        ("PUT", "/settings/providers/openai", {"value": {"api_key": "planted-two\nlines"}}),
+        ("PUT", "/settings/providers/other", {"value": {"base_url": "http://planted-user:planted-pw@127.0.0.1:9"}}),
+        ("PUT", "/settings/providers/other", {"value": {"base_url": f"{url}?token=planted-parameter"}}),
+        ("PUT", "/settings/general/models", {"value": {"planted-name": "planted-value"}}),
+        ("POST", "/providers/planned/test", {"model": "any"}),
+        ("POST", "/providers/planned/test", {"value": {**value, "api_key": "planted-tried-key"}, "model": "any"}),
+    ]
+    answers = [await http.ask(method, path, body, x_api_key=ADMIN) for method, path, body in asked]
+    assert [status for status, _, _ in answers[:2]] == [200, 200], answers[0][1]
     return [repr(answer) for answer in answers]
 
 
@@ -111,7 +143,7 @@ async def test_planted_credentials_are_found_nowhere(lines: list[str]) -> None:
         build_yard(script, tools=[fail_to_pay], keys=KEYS, **options) as yard,
         connect_client(yard) as http,
     ):
-        said = [*await send_wrong_credentials(http), *await add_servers(http)]
+        said = [*await send_wrong_credentials(http), *await add_servers(http), *await set_providers(http)]
         created = [
             await http.ask("POST", "/keys", {"name": name, "user": "new"}, x_api_key=ADMIN) for name in ("one", "two")
         ]

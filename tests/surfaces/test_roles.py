@@ -75,7 +75,7 @@ CONVERSATION = "/conversations/{conversation_id}"
 CALL = f"{CONVERSATION}/calls/{{call_id}}"
 NOTHING: dict[str, object] = {}
 ENDS = ("test", "set-default", "models/{kind}")
-"""Of paths at which older clients change a provider, which nobody may."""
+"""Of paths at which older clients change a provider, which nobody may; a POST to `test` tries it."""
 UI_MESSAGE = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "hi"}]}
 TOOL_NAME = {"server_id": "function", "tool_name": "x"}
 HIDDEN = ("there is no conversation", "there is no trace", "there is no response", "there is no shared")
@@ -136,7 +136,13 @@ ROWS = [
         Row(method, path, WITH_KEY)
         for method in ("POST", "PUT", "PATCH", "DELETE")
         for path in ("/providers", "/providers/{provider_id}", *(f"/providers/{{provider_id}}/{end}" for end in ENDS))
+        if (method, path) != ("POST", "/providers/{provider_id}/test")
     ),
+    Row("POST", "/providers/{provider_id}/test", ADMINISTERS_SERVER, body=NOTHING),
+    Row("GET", "/settings", ADMINISTERS_SERVER),
+    Row("GET", "/settings/{kind}/{name}", ADMINISTERS_SERVER),
+    Row("PUT", "/settings/{kind}/{name}", ADMINISTERS_SERVER, body={"value": NOTHING}),
+    Row("DELETE", "/settings/{kind}/{name}", ADMINISTERS_SERVER),
     Row("GET", "/metrics", OBSERVES_SERVER),
     Row("GET", "/access?tool=none", WITH_KEY),
     Row("GET", "/access?tool=none&key=none", ADMINISTERS),
@@ -151,6 +157,8 @@ ROWS = [
     Row("GET", "/servers/{server_id}/tools", WITH_KEY),
     Row("POST", "/servers/{server_id}/tools/call", WITH_KEY, body={"tool_name": "x"}),
     Row("POST", "/servers", ADMINISTERS_SERVER, body={"name": "shared", "config": {"command": "x"}}),
+    Row("POST", "/servers/test", ADMINISTERS_SERVER, body={"name": "x", "config": {"url": "http://127.0.0.1:9/"}}),
+    Row("POST", "/servers/import", ADMINISTERS_SERVER, body={"mcpServers": {"shared": {"url": "http://127.0.0.1:9"}}}),
     Row("PUT", "/servers/{server_id}", ADMINISTERS_SERVER, body={"config": {"command": "x"}}),
     Row("POST", "/servers/{server_id}/login", ADMINISTERS_SERVER, body={"redirect_uri": "http://example.org/"}),
     Row("POST", "/servers/{server_id}/login/answer", ADMINISTERS_SERVER, body={"state": "x", "code": "x"}),

@@ -17,7 +17,8 @@ from toolyard.core.caller import Caller
 from toolyard.core.store.audit_chain import Actor
 from toolyard.observability.auditor import current_actor
 from toolyard.observability.log_lines import configure_logging
-from toolyard.server.config import Config, find_config_file, load
+from toolyard.server.config import Config, find_config_file, load_with_sources
+from toolyard.server.config.layers import Layers
 
 NOT_SETTINGS = ("TOOLYARD_KEY", "TOOLYARD_URL", "TOOLYARD_MODEL_KEY", "TOOLYARD_SECRET")
 """`TOOLYARD_…` variables that are not settings of the configuration."""
@@ -47,10 +48,11 @@ class Commands(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The configuration, and the folder in which its tool modules are searched."""
+    """The configuration, where its settings come from, and the folder in which its tool modules are searched."""
 
     config: Config
     base: Path
+    layers: Layers
 
 
 def add_command(
@@ -152,11 +154,11 @@ def load_setup(options: argparse.Namespace, default_level: Level = "error") -> S
     flags["log.level"] = options.log_level or ("debug" if options.verbose else None)
     flags["log.format"] = options.log_format
     file = find_config_file(options.config)
-    config = load(options.config, read_environment(), flags)
+    config, layers = load_with_sources(options.config, read_environment(), flags)
     # Lines show neither threads nor processes, whose names take longer to find than the rest of a record.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     configure_logging(config.log.level or default_level, config.log.format, config.redact)
-    return Setup(config, file.parent if file else Path.cwd())
+    return Setup(config, file.parent if file else Path.cwd(), layers)
 
 
 def read_environment() -> Mapping[str, str]:

@@ -4,6 +4,7 @@ ToolyardError
   + Refused        the command does not fit the state of the conversation (HTTP 409)
     + RequestRepeated  a request with the same Idempotency-Key took effect before this one
   + Invalid        the input is wrong; `details` names each field (HTTP 422)
+    + Outdated     the value was changed since it was read; `details` has the current one (HTTP 412)
   + Unauthenticated  the request has no valid key or token (HTTP 401)
   + Forbidden      the caller is known and may not do this (HTTP 403)
   + NotFound       the conversation, run, call or tool does not exist for this caller (HTTP 404)
@@ -39,6 +40,10 @@ class Invalid(ToolyardError):
     def __init__(self, message: str, details: Mapping[str, object] | None = None) -> None:
         super().__init__(message)
         self.details: dict[str, object] = dict(details or {})
+
+
+class Outdated(Invalid):
+    pass
 
 
 class Unauthenticated(ToolyardError):

@@ -5,15 +5,24 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from toolyard.core.caller import Caller
+from toolyard.core.caller import Caller, is_admitted
 from toolyard.core.conversation.events import Decision, ModelDelta, ParkedKind, TurnEnded, TurnFailed
 from toolyard.core.conversation.history import History
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.items import Call, Part, Problem, Seal
+from toolyard.core.settings.model_access import is_denied
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
 from toolyard.core.tools.approval_terms import ApprovalTerms
 from toolyard.core.tools.definition import Tool
-from toolyard.core.tools.mcp_servers import McpClient, ServerAction, ServerCard, ServerSpec, SignIn, SignInAnswer
+from toolyard.core.tools.mcp_servers import (
+    McpClient,
+    ServerAction,
+    ServerCard,
+    ServerSpec,
+    ServerTrial,
+    SignIn,
+    SignInAnswer,
+)
 from toolyard.core.tools.remembered_approvals import RememberedApproval
 from toolyard.core.tools.web_search_rule import NativeTools
 
@@ -79,6 +88,12 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     """Fail at once instead of waiting and retrying: another model will be asked."""
     key_models: frozenset[str] = frozenset()
     """The models that the caller's key is limited to, by name or as patterns; empty means any."""
+    denied_models: frozenset[str] = frozenset()
+    """The models that are for other roles or tenants than the caller's, by name or as patterns."""
+
+    def may_use(self, model: str) -> bool:
+        """Return whether the caller may use a model."""
+        return is_admitted(model, self.key_models) and not is_denied(model, self.denied_models)
 
 
 class Model(Protocol):
@@ -335,17 +350,29 @@ class Servers(Protocol):
         """Add a server. Raises Refused if the id is taken."""
         ...
 
-    async def change(self, id: str, spec: ServerSpec) -> ServerCard:
-        """Replace the configuration of a server. Raises NotFound, or Refused for a server of the configuration file."""
+    async def change(self, id: str, spec: ServerSpec, expected: str | None = None) -> ServerCard:
+        """Replace the configuration of a server. Raises NotFound, or Refused for a server of the configuration file.
+
+        Raises Outdated if `expected` is given and is not the version of its configuration.
+        """
         ...
 
     async def act(
-        self, id: str, action: ServerAction, tools: Sequence[str] = (), hashes: Collection[str] = ()
+        self,
+        id: str,
+        action: ServerAction,
+        tools: Sequence[str] = (),
+        hashes: Collection[str] = (),
+        expected: str | None = None,
     ) -> ServerCard:
-        """Carry out an action on a server or some of its tools. Raises NotFound or Refused.
+        """Carry out an action on a server or some of its tools. Raises NotFound, Refused or, as `change`, Outdated.
 
         With `hashes`, only definitions with one of them are accepted or rejected.
         """
+        ...
+
+    async def test(self, spec: ServerSpec, caller: Caller) -> ServerTrial:
+        """Connect to a server and list its tools, without adding it. Raises Refused if it could not be started here."""
         ...
 
     def list_names(self, id: str) -> Sequence[str]:

@@ -9,6 +9,7 @@ from toolyard.core.conversation.settings import Settings
 from toolyard.core.ports import Clock, Failure, Model, Policy, Value
 from toolyard.core.settings.divisions import DEFAULT_DIVISION, NO_DIVISIONS, Division, Divisions, find_division
 from toolyard.core.settings.limits import Limits
+from toolyard.core.settings.model_access import ModelAccess
 from toolyard.core.settings.model_cards import ModelCard, Price
 from toolyard.core.settings.texts import NO_TEXTS, CustomTexts
 from toolyard.core.tool_identity import FindIdentity
@@ -43,6 +44,8 @@ class Deps:
     """The models that a request may name; None means any, but for addresses and files."""
     model_patterns: Sequence[str] = ()
     """Patterns of further model names that a request may name."""
+    model_access: Mapping[str, ModelAccess] = field(default_factory=dict[str, ModelAccess])
+    """Who may use which models, by the model's name or a pattern."""
     model_cards: Callable[[], list[ModelCard]] = list[ModelCard]
     """Returns a card for each configured model, and for each that a provider is known to list."""
     model_list_problems: Callable[[], dict[str, str]] = dict[str, str]

@@ -6,7 +6,6 @@ from contextlib import aclosing
 
 from msgspec.structs import replace
 
-from toolyard.core.caller import is_admitted
 from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.model_failures import RETRYABLE_ERROR_TYPES
 from toolyard.core.ports import Model, ModelRequest, NativeApiModel, NativeToolsModel, SelectiveModel
@@ -46,8 +45,8 @@ class FallbackModel:
     """Asks several models in order until one begins to answer.
 
     Only the last model gets the full retries and deadlines; any other fails fast. Once a model has begun to answer, its
-    failure ends the turn: the deltas that were sent on cannot be taken back. Models that the caller's key is not for
-    are left out.
+    failure ends the turn: the deltas that were sent on cannot be taken back. Models that the caller may not
+    use are left out.
     """
 
     def __init__(self, names: Sequence[str], get_model: Callable[[str], Model]) -> None:
@@ -58,7 +57,7 @@ class FallbackModel:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
         # A run names the first model, and its key was checked for that name when the run was started.
         first, *others = self._names
-        *earlier, last = (first, *(name for name in others if is_admitted(name, request.key_models)))
+        *earlier, last = (first, *(name for name in others if request.may_use(name)))
         for name in earlier:
             started = False
             async with aclosing(self._get_model(name).stream(replace(request, model=name, fail_fast=True))) as events:

@@ -99,7 +99,7 @@ class ModelLists:
             if endpoint.key_variable:
                 self._record_failure(provider, listing, f"needs {endpoint.key_variable}", "no key")
                 return
-            models = await _fetch_models(endpoint)
+            models = await fetch_models(endpoint)
             names = (f"{provider}:{model}" for model in models)
             listing.names = tuple(sorted(name for name in names if matches_any(name, self._patterns)))
             if listing.problem:
@@ -128,7 +128,7 @@ def _describe_status(error: WireFailure) -> str:
     return f"{error.problem.error_type}, {status}" if status else error.problem.error_type
 
 
-async def _fetch_models(endpoint: ModelEndpoint) -> list[str]:
+async def fetch_models(endpoint: ModelEndpoint) -> list[str]:
     """Return the names of a provider's models. Raises WireFailure, without the key in its message."""
     headers = _build_headers(endpoint)
     client = HttpClient(
@@ -139,6 +139,7 @@ async def _fetch_models(endpoint: ModelEndpoint) -> list[str]:
         sleep=asyncio.sleep,
         random=random.random,
         method="GET",
+        is_public_only=endpoint.is_public_only,
     )
     try:
         async with asyncio.timeout(FETCH_TIMEOUT_S):

@@ -51,6 +51,11 @@ _GIVEN = "given"
 """The name of a model that was passed as an object."""
 
 
+def allow_any_address() -> bool:
+    """Return False: connections may go to private addresses, as whoever configures a server may name any."""
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelEndpoint:
     """The address and the key of a named model."""
@@ -67,6 +72,8 @@ class ModelEndpoint:
     """The options that are sent to this provider although they change the price or may name a person."""
     betas: frozenset[str] = frozenset()
     """The betas of its API that requests may use."""
+    is_public_only: Callable[[], bool] = allow_any_address
+    """Returns whether connections go to public addresses only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +86,10 @@ class ModelSettings:
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     key_hint: str = ""
     """Added to the error for a missing key: where else the key can be given."""
+    own_keys: frozenset[str] = frozenset()
+    """The providers whose address a request has given: no key of an environment variable is sent there."""
+    is_public_only: Callable[[], bool] = allow_any_address
+    """Returns whether the addresses of `own_keys` must be public."""
 
     def find_endpoint(self, name: str) -> ModelEndpoint:
         """Return the endpoint that a model's name stands for. Raise Misconfigured if it is not a model's name.
@@ -92,16 +103,17 @@ class ModelSettings:
             key = self.environment.get(MODEL_KEY_VARIABLE, "")
             return ModelEndpoint(base_url=parts.base_url, model=parts.model, api_key=key)
         provider, preset = self.providers.get(parts.provider, Provider()), self.find_preset(parts.provider)
-        base_url = provider.base_url or preset.resolve_base_url(parts.provider, self.environment)
+        base_url = provider.base_url or self.find_base_url(parts.provider)
         if not base_url and preset.address_variable and parts.model:
             raise Misconfigured(f"{name!r} needs an address: set the environment variable {preset.address_variable}")
         if not parts.provider or not base_url or not parts.model:
             names = ", ".join(f"{prefix}:…" for prefix in (*PROVIDERS, *(self.providers.keys() - PROVIDERS)))
             shown = shorten_address(name) if "://" in name else name
             raise Misconfigured(f"{shown!r} is not a model: use {OFFLINE}, one of {names} or http://host/v1#model")
-        api_key = provider.api_key or preset.resolve_key(self.environment)
+        has_own_key = parts.provider in self.own_keys
+        api_key = provider.api_key or ("" if has_own_key else preset.resolve_key(self.environment))
         # Configured headers may carry the credentials instead of a key, so that no key is missing then.
-        missing = preset.key_variable if not api_key and not provider.headers else ""
+        missing = "" if api_key or provider.headers or has_own_key else preset.key_variable
         return ModelEndpoint(
             base_url=base_url,
             model=parts.model,
@@ -112,7 +124,12 @@ class ModelSettings:
             preset=preset,
             forward=frozenset[str](provider.forward),
             betas=provider.betas,
+            is_public_only=self.is_public_only if has_own_key else allow_any_address,
         )
+
+    def find_base_url(self, provider: str) -> str:
+        """Return the address of a provider as its preset and its variables have it; empty if they do not."""
+        return PROVIDERS.get(provider, UNKNOWN_PROVIDER).resolve_base_url(provider, self.environment)
 
     def find_preset(self, provider: str) -> ProviderPreset:
         """Return the preset of a provider, with the wire that its settings name."""
@@ -134,6 +151,17 @@ class ModelSettings:
         """
         model = self._make_plain_model(name)
         return ConfiguredModel(model, self.options[name]) if name in self.options else model
+
+    def makes_same(self, name: str, other: "ModelSettings") -> bool:
+        """Return whether other settings make the same model of a name."""
+        if self.options.get(name) != other.options.get(name):
+            return False
+        if name == OFFLINE or name.startswith(LOCAL_PREFIX):
+            return True
+        try:
+            return self.find_endpoint(name) == other.find_endpoint(name)
+        except Misconfigured:
+            return False
 
     def _make_plain_model(self, name: str) -> Model:
         if name == OFFLINE:
@@ -180,14 +208,29 @@ class ModelResolver:
         """
         self._settings = settings
         self._windows = windows
-        self._make_model = named_model or settings.make_model
+        self._named_model = named_model
         self._models: dict[str, Model] = {}
+        self._set_default(default)
+
+    def _set_default(self, default: ModelChoice) -> None:
         if isinstance(default, str | Sequence):
             self._names = (default,) if isinstance(default, str) else tuple(default)
         else:
-            self._names, self._models = (_GIVEN,), {_GIVEN: default}
+            self._names = (_GIVEN,)
+            self._models[_GIVEN] = default
         self.default = self._names[0]
         self._fallback = FallbackModel(self._names, self._get_model) if len(self._names) > 1 else None
+
+    def reconfigure(self, default: ModelChoice, settings: ModelSettings, windows: Mapping[str, int]) -> Sequence[Model]:
+        """Use other settings from the next request to a model on. Return the models to close.
+
+        Closing a model does not disturb the requests to it that are under way.
+        """
+        before, self._settings, self._windows = self._settings, settings, windows
+        changed = [name for name in self._models if name != _GIVEN and not before.makes_same(name, settings)]
+        retired = [self._models.pop(name) for name in changed] if self._named_model is None else []
+        self._set_default(default)
+        return retired
 
     def __call__(self, name: str) -> Model:
         return self._fallback if self._fallback is not None and name == self.default else self._get_model(name)
@@ -197,7 +240,7 @@ class ModelResolver:
         if model is None:
             if len(self._models) >= MAX_MODELS:
                 raise Misconfigured(f"more than {MAX_MODELS} models were named: name one that was used before")
-            model = self._models[name] = self._make_model(name)
+            model = self._models[name] = (self._named_model or self._settings.make_model)(name)
         return model
 
     def native_tools(self, name: str) -> NativeTools:
@@ -302,6 +345,7 @@ def _make_wire_model(wire: WireName, endpoint: ModelEndpoint) -> Model:
         headers=endpoint.headers,
         forward=endpoint.forward,
         betas=endpoint.betas,
+        is_public_only=endpoint.is_public_only,
     )
 
 

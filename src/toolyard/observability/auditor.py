@@ -48,6 +48,8 @@ class EntryFields(TypedDict, total=False):
     tenant: str | None
     """The tenant that the entry concerns; by default the tenant of `by`."""
     content_hash: str
+    change: str
+    """The values of a setting before and after, as JSON with masked secrets; its hash takes the place of the other."""
 
 
 class ChainVerification(Struct, frozen=True, kw_only=True):
@@ -100,7 +102,7 @@ class Auditor:
 
     def _build_record(self, action: AuditAction, target: str, **fields: Unpack[EntryFields]) -> AuditRecord:
         by, tenant = fields.get("by"), fields.get("tenant")
-        actor = current_actor.get()
+        actor, change = current_actor.get(), fields.get("change", "")
         user, actor_tenant = (by.user, by.tenant) if by else (actor.user, actor.tenant)
         return AuditRecord(
             at=self._clock.now(),
@@ -112,8 +114,9 @@ class Auditor:
             actor_tenant=clean_reference(actor_tenant),
             key=clean_reference(actor.key),
             address=clean_reference(actor.address),
-            content_hash=fields.get("content_hash", ""),
+            content_hash=hash_content(change) if change else fields.get("content_hash", ""),
             correlation_id=actor.correlation_id,
+            change=change,
         )
 
     async def record_configuration(self, hashes: Mapping[str, str]) -> None:

@@ -11,21 +11,23 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from toolyard.app import Wiring
+from toolyard.app import SystemClock, Wiring
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.errors import Misconfigured, install_command
 from toolyard.core.settings.divisions import Division, Divisions
 from toolyard.core.settings.model_names import OFFLINE, is_pattern, parse_model_name
-from toolyard.core.settings.options import DEFAULT_OPTIONS, merge_options
+from toolyard.core.settings.runtime import EntryId, iter_entries, mask_entry
+from toolyard.core.store import Store
 from toolyard.core.store.audit_chain import hash_content
 from toolyard.core.tools.definition import PROVIDER_TOOLS, ProviderOptions, Tool
 from toolyard.core.tools.mcp_servers import ServerSpec, mask_spec
 from toolyard.core.tools.web_search_rule import SearchRules
 from toolyard.engine.access.provider_sign_in import IdentityProvider
+from toolyard.engine.settings.setting_store import ConfiguredEntry, SettingStore
+from toolyard.models.configuration import ModelConfiguration, build_options, build_windows
 from toolyard.models.providers import PROVIDERS
 from toolyard.models.resolver import ModelSettings
-from toolyard.models.token_limits import compute_usable_window, find_context_window
 from toolyard.server.config import (
     Config,
     DivisionConfig,
@@ -34,18 +36,26 @@ from toolyard.server.config import (
     ToolChoice,
     ToolRules,
     apply_rules,
+    list_fixed_settings,
     load_mcp_servers,
     load_tools,
 )
+from toolyard.server.config.layers import Layers
+from toolyard.server.secret_file import find_secret
 from toolyard.venues.function import RunnableTool, as_tool
+from toolyard.venues.mcp.auth.sealed_records import SealedRecords
 from toolyard.venues.provider import build_provider_tool
 
 
-def build_wiring(config: Config, base: Path) -> Wiring:
-    """Return the parts of a server with this configuration. Raise Misconfigured with what to change."""
+def build_wiring(config: Config, base: Path, layers: Layers | None = None) -> Wiring:
+    """Return the parts of a server with this configuration. Raise Misconfigured with what to change.
+
+    `layers` tell where each setting comes from, for those who look at them.
+    """
     tools, servers = load_configured_tools(config, base), load_configured_servers(config, os.environ)
     models = config.model_names or (OFFLINE,)
     model_settings = build_model_settings(config, os.environ)
+    secret, secret_source = find_secret(config.store, os.environ)
     return Wiring(
         model=models,
         model_settings=model_settings,
@@ -83,13 +93,55 @@ def build_wiring(config: Config, base: Path) -> Wiring:
         trust=config.trust,
         redact=config.redact,
         prices=config.prices,
-        windows=_build_windows(config, model_settings),
+        windows=build_windows(config, model_settings),
+        model_access=config.model_access,
+        configured_settings=_list_configured(config, layers),
+        fixed_settings=list_fixed_settings(config, layers),
+        secret=secret,
+        secret_source=secret_source,
         keep_requests=config.keep_requests,
         keep_audit_days=config.keep_audit_days,
         divisions=_build_divisions(config, [tool.definition.name for tool in tools]),
         otlp_endpoint=config.telemetry.otlp_endpoint if config.telemetry else "",
         service_name=config.telemetry.service_name if config.telemetry else "toolyard",
     )
+
+
+async def open_setting_store(config: Config, layers: Layers, store: Store) -> SettingStore:
+    """Return the settings of a store that no server has open, behind those of the configuration."""
+    models = _build_model_configuration(config)
+    secret, _ = find_secret(config.store, os.environ)
+    settings = SettingStore(
+        store,
+        SystemClock(),
+        SealedRecords(store, secret),
+        _list_configured(config, layers),
+        find_address=models.find_address,
+        check=models.check_change,
+    )
+    await settings.load()
+    return settings
+
+
+def _build_model_configuration(config: Config) -> ModelConfiguration:
+    settings = build_model_settings(config, os.environ)
+    return ModelConfiguration(
+        default=config.model_names or (OFFLINE,),
+        settings=settings,
+        windows=build_windows(config, settings),
+        access=config.model_access,
+    )
+
+
+def _list_configured(config: Config, layers: Layers | None) -> dict[EntryId, ConfiguredEntry]:
+    """Return the entries of the configuration that the store cannot replace, with where they are set."""
+    return {
+        entry: ConfiguredEntry(
+            value=mask_entry(entry, value),
+            location=layers.describe_source(entry.path) if layers else "the configuration",
+        )
+        for entry, value in iter_entries(config)
+    }
 
 
 def _check_model_patterns(config: Config) -> tuple[str, ...]:
@@ -145,18 +197,7 @@ def load_configured_servers(config: Config, environment: Mapping[str, str]) -> d
 
 def build_model_settings(config: Config, environment: Mapping[str, str]) -> ModelSettings:
     """Return what the names of models stand for in this configuration."""
-    options = {name: merge_options(chosen, DEFAULT_OPTIONS) for name, chosen in config.model_options.items()}
-    return ModelSettings(providers=config.providers, options=options, environment=environment)
-
-
-def _build_windows(config: Config, settings: ModelSettings) -> dict[str, int]:
-    """Return how many tokens of input each model of `[model_options]` takes: its context window less its answer."""
-    windows: dict[str, int] = {}
-    for name, chosen in config.model_options.items():
-        if window := chosen.window or find_context_window(name):
-            wire = settings.find_preset(parse_model_name(name).provider).wire
-            windows[name] = compute_usable_window(name, window, wire, settings.options[name])
-    return windows
+    return ModelSettings(providers=config.providers, options=build_options(config), environment=environment)
 
 
 def _build_default_settings(config: Config, tool_names: Collection[str]) -> Settings:

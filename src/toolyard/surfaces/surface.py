@@ -3,7 +3,7 @@
 A package in `surfaces` has one `SURFACE`, and `app.SURFACES` lists them all.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
@@ -13,13 +13,18 @@ from msgspec import Struct
 from toolyard.core.ports import Servers
 from toolyard.core.settings.limits import DEFAULT_SOCKET_LIMITS, SocketLimits
 from toolyard.core.settings.model_cards import ProviderCard
+from toolyard.core.settings.runtime import FixedSetting
 from toolyard.core.store import SharedKeyValue
 from toolyard.core.tools.mcp_servers import AddServers
 from toolyard.engine.access.authentication import Authenticator
 from toolyard.engine.access.provider_sign_in import ProviderSignIns
 from toolyard.engine.access.sessions import Sessions
 from toolyard.engine.service import Service
+from toolyard.engine.settings.setting_store import SettingStore
+from toolyard.models.provider_check import ProviderCheck
 
+CheckProvider = Callable[[str, object, str], Awaitable[ProviderCheck]]
+"""Tries a provider with real requests: its name, its unsaved settings or None, and the name of a model or nothing."""
 Route = HTTPRouteHandler | ASGIRouteHandler | WebsocketRouteHandler
 Shared = TypeVar("Shared")
 
@@ -57,7 +62,14 @@ class Backend:
     servers: Servers
     records: SharedKeyValue
     """Records of surfaces that replicas share."""
-    provider_cards: Sequence[ProviderCard] = ()
+    settings: SettingStore | None = None
+    """The settings that are changed by requests; None if there are none."""
+    check_provider: CheckProvider | None = None
+    fixed_settings: Sequence[FixedSetting] = ()
+    """Settings that need a restart."""
+    secret_source: str = ""
+    """How stored secrets are encrypted, in words."""
+    provider_cards: Callable[[], Sequence[ProviderCard]] = tuple[ProviderCard, ...]
     approval_hold_s: float = 0.0
     """How long a request of a protocol without approvals stays open while its run waits for a person."""
     leave_s: float = 0.0

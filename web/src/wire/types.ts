@@ -15,6 +15,10 @@ export const AUDIT_ACTIONS = [
   "pin.accept",
   "pin.reject",
   "config.load",
+  "setting.set",
+  "setting.delete",
+  "provider.test",
+  "server.test",
   "prompt.change",
   "preset.save",
   "preset.delete",
@@ -96,7 +100,7 @@ export interface ArgumentsAppended {
 
 export interface AuditEntry {
   at: number
-  action: "audit.trim" | "call.approve" | "call.deny" | "config.load" | "conversation.delete" | "conversation.export" | "key.add" | "key.revoke" | "key.rotate" | "message.delete" | "original.read" | "pin.accept" | "pin.reject" | "preset.delete" | "preset.save" | "prompt.change" | "server.add" | "server.change" | "server.free_names" | "server.remove" | "server.sign_in" | "server.sign_out" | "server.start" | "server.stop" | "share.create" | "share.revoke" | "sign_in.refuse"
+  action: "audit.trim" | "call.approve" | "call.deny" | "config.load" | "conversation.delete" | "conversation.export" | "key.add" | "key.revoke" | "key.rotate" | "message.delete" | "original.read" | "pin.accept" | "pin.reject" | "preset.delete" | "preset.save" | "prompt.change" | "provider.test" | "server.add" | "server.change" | "server.free_names" | "server.remove" | "server.sign_in" | "server.sign_out" | "server.start" | "server.stop" | "server.test" | "setting.delete" | "setting.set" | "share.create" | "share.revoke" | "sign_in.refuse"
   target: string
   tenant: string
   actor: string
@@ -108,6 +112,7 @@ export interface AuditEntry {
   cause: number
   count: number
   correlation_id: string
+  change?: string
   number: number
   previous: string
   hash: string
@@ -311,8 +316,8 @@ export interface ChatMessage {
   tool_calls: Array<ChatToolCall> | null
   tool_call_id: string | null
   name: string | null
-  citations: Array<Citation>
-  decisions: Array<ApprovalRecord>
+  citations?: Array<Citation>
+  decisions?: Array<ApprovalRecord>
 }
 
 export interface ChatToolCall {
@@ -546,7 +551,7 @@ export interface ModelCard {
   input: Array<"file" | "image" | "text">
   native_tools: Array<string>
   available: boolean
-  reason: string
+  reason?: string
 }
 
 export interface ModelFigures {
@@ -921,6 +926,8 @@ export interface ServerView {
   rejected: number
   unusable: number
   configured: boolean
+  version: string
+  conflict: string
   warning: string
   log: Array<string>
 }

@@ -7,6 +7,7 @@ COMMANDS = {
     "servers": "manage the MCP servers of a running server",
     "models": "list the models that can be used on this machine",
     "mcp": "serve the tools to an MCP host over standard input and output",
+    "config": "show, export and import settings",
     "keys": "create, list, rotate and revoke keys for a server",
     "access": "explain who may use a tool",
     "audit": "list and verify the audit log",

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 
 import msgspec
+from msgspec.structs import replace
 
 from toolyard.app import Wiring
 from toolyard.cli.commands import COMMANDS
@@ -22,6 +23,7 @@ from toolyard.core.tools.mcp_servers import ServerCard
 from toolyard.core.tools.templates import fill_examples
 from toolyard.observability.telemetry import mask_secrets
 from toolyard.server.config import Config
+from toolyard.server.secret_file import make_secret
 from toolyard.server.wiring import build_model_settings, build_wiring
 from toolyard.stores.postgres_settings import describe_store
 from toolyard.venues.function import as_tool
@@ -56,7 +58,8 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> None:
     setup = load_setup(options, "info")
-    wiring = build_wiring(setup.config, setup.base)
+    make_secret(setup.config.store, os.environ)
+    wiring = build_wiring(setup.config, setup.base, setup.layers)
     try:
         from toolyard.server.serving import serve
     except ImportError as error:
@@ -65,10 +68,12 @@ def run(options: argparse.Namespace) -> None:
     nearby = () if setup.config.model_names else _find_ollama_models(setup.config)
 
     def announce(url: str, yard: Yard) -> None:
-        cards = yard.servers.cards()
-        lines = build_welcome(
-            setup.config, wiring, url, asks_for_keys=not yard.access.is_local, nearby=nearby, servers=cards
+        cards, default = yard.servers.cards(), yard.service.models.default
+        # A server whose file names no model may have one in its store.
+        config = (
+            setup.config if setup.config.model_names or default == OFFLINE else replace(setup.config, model=default)
         )
+        lines = build_welcome(config, wiring, url, asks_for_keys=not yard.access.is_local, nearby=nearby, servers=cards)
         print("\n".join(lines), flush=True)
 
     serve(wiring, setup.config.host, setup.config.port, announce)

@@ -1,8 +1,9 @@
 """The audit log: who changed, decided, shared, exported or deleted what, as a chain of hashes. Pure.
 
-An entry holds references and hashes, never content: no text of a message, no argument, no secret. It is written before
-what it is about takes effect, so that nothing takes effect without an entry. What is refused or fails after that has a
-second entry, which names the first one as its `cause`.
+An entry holds references and hashes, never content: no text of a message, no argument, no secret. Only the entry of a
+changed setting holds its values, with masked secrets. An entry is written before what it is about takes effect, so that
+nothing takes effect without one. What is refused or fails after that has a second entry, which names the first one as
+its `cause`.
 
 The oldest entries may be trimmed. An entry `audit.trim` stands for them: its `count` says how many they were, its
 `target` is the number of the last of them, and its `content_hash` is the hash of that one, at which the rest begins.
@@ -32,6 +33,10 @@ AuditAction = Literal[
     "pin.accept",
     "pin.reject",
     "config.load",
+    "setting.set",
+    "setting.delete",
+    "provider.test",
+    "server.test",
     "prompt.change",
     "preset.save",
     "preset.delete",
@@ -88,6 +93,8 @@ class AuditRecord(Struct, frozen=True, kw_only=True):
     count: int = 1
     """How often it happened, for entries that stand for several attempts."""
     correlation_id: str = ""
+    change: str = ""
+    """A setting's values before and after, as JSON with masked secrets. `content_hash` is the hash of this text."""
 
 
 class AuditEntry(AuditRecord, frozen=True, kw_only=True):
@@ -137,13 +144,23 @@ def seal_trim(record: AuditRecord, last: AuditEntry, last_removed: AuditEntry, c
 
 
 def hash_entry(entry: AuditEntry) -> str:
-    """Return the SHA-256 of an entry's canonical JSON: all fields but `hash`, sorted by name, without spaces."""
-    return hash_content({name: getattr(entry, name) for name in entry.__struct_fields__ if name != "hash"})
+    """Return the SHA-256 of an entry's canonical JSON: all fields but `hash` and `change`, sorted, without spaces.
+
+    The hash of `change` is the entry's `content_hash`, so that versions without that field verify the chain, too.
+    """
+    fields = {name: getattr(entry, name) for name in entry.__struct_fields__ if name not in ("hash", "change")}
+    return hash_content(fields)
 
 
 def hash_content(content: object) -> str:
     """Return the SHA-256 of the content's JSON, sorted by name."""
     return sha256(msgspec.json.encode(content, order="sorted")).hexdigest()
+
+
+def _holds_change(entry: AuditEntry) -> bool:
+    """Return whether the values of a changed setting are those that the entry was written with."""
+    has_values = entry.change or (entry.action in ("setting.set", "setting.delete") and entry.content_hash)
+    return not has_values or hash_content(entry.change) == entry.content_hash
 
 
 class ChainCheck:
@@ -166,7 +183,7 @@ class ChainCheck:
             gap = f"{missing} missing: the next one is {entry.number}"
             if entry.number < expected:
                 return gap
-            if hash_entry(entry) != entry.hash:
+            if hash_entry(entry) != entry.hash or not _holds_change(entry):
                 return f"entry {entry.number} was changed: its content does not match its hash"
             if entry.number > expected:
                 self._gaps[str(entry.number - 1), entry.previous] = gap

@@ -189,6 +189,20 @@ class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return "stdio" if self.command else "http"
 
 
+class ServerTrial(Struct, frozen=True, kw_only=True):
+    """What a server answered that was tried without being added."""
+
+    ok: bool
+    error: str = ""
+    needs_sign_in: bool = False
+    """Whether a person has to sign in first, which is possible once the server is added."""
+    protocol: str = ""
+    tools: tuple[dict[str, object], ...] = ()
+    """The definitions of its tools, as it lists them."""
+    log: tuple[str, ...] = ()
+    """The last lines that it wrote to its standard error."""
+
+
 def mask_spec(spec: ServerSpec) -> ServerSpec:
     """Return the configuration with every value masked that may be secret."""
     return replace(
@@ -282,6 +296,10 @@ class ServerCard(Struct, frozen=True, kw_only=True):
     protocol: str = ""
     configured: bool = False
     """Whether the server is in the configuration file, and can be removed only there."""
+    version: str = ""
+    """The version of its stored configuration; empty for a server of the configuration file."""
+    conflict: str = ""
+    """Says that a server of this id is stored too, which is not used."""
     restarts: int = 0
     sessions: int = 0
     tools: tuple[ServerTool, ...] = ()

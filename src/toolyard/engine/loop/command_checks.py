@@ -12,6 +12,7 @@ from toolyard.core.conversation.run_state import RunState
 from toolyard.core.conversation.state import State
 from toolyard.core.errors import Forbidden, Invalid, Misconfigured
 from toolyard.core.masking import mask_addresses
+from toolyard.core.settings.model_access import is_denied, list_denied_models
 from toolyard.core.settings.model_cards import describe_model_problem
 from toolyard.core.settings.model_names import PRESET_PREFIX, is_address_or_file, matches_any
 from toolyard.core.settings.options import check_options
@@ -34,13 +35,13 @@ def check_command(command: StateCommand, state: State, deps: Deps) -> None:
         if not (command.input or command.delivers) and not has_question(state.history):
             raise Invalid("there is nothing to answer: send a message", {"field": "input"})
         _check_start(command, deps)
-        _check_key_model(command, state, deps)
+        _check_model(command, state, deps)
         _check_search(command, state, deps)
     elif isinstance(command, Change):
         check_named_model(command.change.model or "", deps, may_name_address=may_name_address)
         if not isinstance(command.change.model, UnsetType):
             # Without a model, queued runs would go on with the server's default: the key must admit that one too.
-            _require_key_model(command.by, command.change.model or deps.default_model)
+            _require_model(command.by, command.change.model or deps.default_model, deps)
         check_language(command.change.language or "")
     elif isinstance(command, Approve):
         _check_approval(command, state, deps)
@@ -88,16 +89,21 @@ def _check_start(command: Start, deps: Deps) -> None:
         raise Invalid(problem.error, {"field": "tool_choice"})
 
 
-def _check_key_model(command: Start, state: State, deps: Deps) -> None:
-    """Raise Forbidden if the run would use a model that the caller's key is not for. Direct calls use none."""
-    if command.by.models and not find_direct_calls(command.input):
+def _check_model(command: Start, state: State, deps: Deps) -> None:
+    """Raise Forbidden if the run would use a model that is not for the caller. Direct calls use none."""
+    if (command.by.models or deps.model_access) and not find_direct_calls(command.input):
         settings = state.settings if state.owner else command.settings
-        _require_key_model(command.by, command.run.model or settings.model or deps.default_model)
+        _require_model(command.by, command.run.model or settings.model or deps.default_model, deps)
 
 
-def _require_key_model(caller: Caller, model: str) -> None:
-    if model and not model.startswith(PRESET_PREFIX) and not caller.may_use_model(model):
-        raise Forbidden(f"your key is not for the model {mask_addresses(model[:80], every_parameter=True)!r}")
+def _require_model(caller: Caller, model: str, deps: Deps) -> None:
+    if not model or model.startswith(PRESET_PREFIX):
+        return  # the model of a preset is checked when a run starts with it
+    shown = mask_addresses(model[:80], every_parameter=True)
+    if not caller.may_use_model(model):
+        raise Forbidden(f"your key is not for the model {shown!r}")
+    if is_denied(model, list_denied_models(caller, deps.model_access)):
+        raise Forbidden(f"the model {shown!r} is not for your roles or your tenant")
 
 
 def _check_output_schema(command: Start, deps: Deps) -> None:

@@ -19,6 +19,7 @@ from toolyard.core.conversation.window import Window, apply_compaction
 from toolyard.core.failed_results import to_problem
 from toolyard.core.items import Item, ModelText, Problem, TextPart, Usage, UserMessage
 from toolyard.core.ports import Clock, Model, ModelRequest
+from toolyard.core.settings.model_access import is_denied
 from toolyard.core.settings.options import DEFAULT_OPTIONS
 
 SUMMARY_TIMEOUT_S = 120.0
@@ -65,6 +66,8 @@ async def summarise(models: Callable[[str], Model], request: ModelRequest, step:
 
 
 async def _ask_model(models: Callable[[str], Model], request: ModelRequest) -> Summary:
+    if is_denied(request.model, request.denied_models):
+        return Summary(problem=to_problem("the model is not for the caller's roles or tenant", "permission_denied"))
     async with aclosing(models(request.model).stream(request)) as events:
         async for event in events:
             if isinstance(event, TurnFailed):

@@ -17,6 +17,7 @@ from toolyard.core.conversation.state import State
 from toolyard.core.failed_results import to_problem
 from toolyard.core.items import Call, ModelText, Problem, SystemText
 from toolyard.core.ports import Clock, Model, ModelRequest, Offer
+from toolyard.core.settings.model_access import is_denied
 from toolyard.core.settings.options import merge_options
 from toolyard.core.tools.trust import list_unreviewed_servers
 from toolyard.engine.loop.deadline import is_own_cancellation
@@ -59,7 +60,13 @@ def resolve_tool_choice(run: RunState, offer: Offer) -> str:
 
 
 def build_request(
-    state: State, run: RunState, offer: Offer, system: str, clock: Clock, memo: dict[str, object]
+    state: State,
+    run: RunState,
+    offer: Offer,
+    system: str,
+    clock: Clock,
+    memo: dict[str, object],
+    denied_models: frozenset[str] = frozenset(),
 ) -> ModelRequest:
     """Return the request of the next turn, or of the turn in flight if its owner died."""
     return ModelRequest(
@@ -75,6 +82,7 @@ def build_request(
         correlation_id=run.correlation_id,
         memo=memo,
         key_models=run.request.caller.models,
+        denied_models=denied_models,
     )
 
 
@@ -97,6 +105,8 @@ async def stream_turn(
     request: ModelRequest, models: Callable[[str], Model], tell: Callable[[ModelDelta], None]
 ) -> TurnEnded | TurnFailed:
     """Pass each delta to `tell` as it arrives, and return the event that ends the turn."""
+    if is_denied(request.model, request.denied_models):  # since the run has started
+        return TurnFailed(problem=build_model_problem(request.model, "it is not for your roles or your tenant"))
     try:
         async with aclosing(models(request.model).stream(request)) as events:
             async for event in events:

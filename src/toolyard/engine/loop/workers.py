@@ -20,6 +20,7 @@ from toolyard.core.errors import Refused, ToolyardError, Unavailable
 from toolyard.core.failed_results import build_cancelled_result, build_failed_result, build_unknown_result
 from toolyard.core.items import ModelText
 from toolyard.core.ports import ModelRequest, Offer, WireExchange
+from toolyard.core.settings.model_access import list_denied_models
 from toolyard.core.tools.definition import Tool
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.log.journal import Journal
@@ -115,7 +116,9 @@ class Workers:
         system = build_system_text(
             deps.system_prompt, deps.division_for(run.request.caller).prompt, run.settings, offer.note
         )
-        return build_request(state, run, offer, system, deps.clock, self._journal.memo)
+        # For each turn: a rule that keeps a model from the caller acts at once.
+        denied = list_denied_models(run.request.caller, deps.model_access)
+        return build_request(state, run, offer, system, deps.clock, self._journal.memo, denied)
 
     def compact(self, step: Compact, state: State) -> None:
         """Compact the history: at once, or in a task if the model is to write a summary."""

@@ -2,11 +2,10 @@
 
 from collections.abc import Sequence
 
-from toolyard.core.errors import (
-    Invalid,
-    Misconfigured,
-)
+from toolyard.core.caller import Caller
+from toolyard.core.errors import Invalid, Misconfigured
 from toolyard.core.ports import NativeApiModel, SelectiveModel
+from toolyard.core.settings.model_access import is_denied, list_denied_models
 from toolyard.core.settings.model_cards import ModelCard
 from toolyard.core.settings.options import Options
 from toolyard.engine.dependencies import Deps
@@ -23,9 +22,16 @@ class Models:
     def default(self) -> str:
         return self._deps.default_model
 
-    def cards(self) -> list[ModelCard]:
-        """Return a card for each configured model, and for each that a provider is known to list."""
-        return self._deps.model_cards()
+    def cards(self, caller: Caller | None = None) -> list[ModelCard]:
+        """Return a card for each configured model, and for each that a provider is known to list.
+
+        With a caller, only for those that the caller may use.
+        """
+        cards = self._deps.model_cards()
+        if caller is None:
+            return cards
+        denied = list_denied_models(caller, self._deps.model_access)
+        return [card for card in cards if caller.may_use_model(card.id) and not is_denied(card.id, denied)]
 
     def list_ignored_options(self, model: str, options: Options) -> Sequence[str]:
         """Return the options that a model leaves out; none if it is not known, or may not be named by a request."""

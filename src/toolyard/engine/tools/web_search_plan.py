@@ -73,21 +73,21 @@ class SearchPlanner:
         self,
         rules: SearchRules = SearchRules(),  # noqa: B008 - immutable
         find_native: Callable[[str], NativeTools] = lambda _: _NO_NATIVE_TOOLS,
-        default_model: str = "",
+        get_default: Callable[[], str] = lambda: "",
     ) -> None:
-        """`find_native` returns which tools the provider of a model runs itself."""
+        """`find_native` returns which tools the provider of a model runs itself, `get_default` the default model."""
         if rules.prefer not in get_args(SearchMode):
             raise Misconfigured(f"{rules.prefer!r} is not a place to search: use auto, native, mcp, duckduckgo or off")
         self._rules = rules
         self._find_native = find_native
-        self._default_model = default_model
+        self._get_default = get_default
 
     def native_tools(self, native: Iterable[Tool], model: str = "", mode: SearchMode = "") -> list[Tool]:
         """Return the tools of `native` that the provider of a model, or of the default one, runs under a search mode.
 
         Without a mode a request may ask for a search, so that it counts as one that runs.
         """
-        hosts = self._find_native(model or self._default_model)
+        hosts = self._find_native(model or self._get_default())
         searches = self._may_search_natively(self.choose_mode(mode))
         return [
             tool for tool in native if not _explain_mismatch(tool, hosts) and (searches or tool.name != SEARCH_TOOL)

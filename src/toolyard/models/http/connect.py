@@ -7,6 +7,7 @@ import asyncio
 import base64
 import functools
 import os
+import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,8 +16,12 @@ from urllib.request import getproxies, proxy_bypass
 
 from toolyard.core.errors import Misconfigured
 from toolyard.core.masking import shorten_address
-from toolyard.core.settings.network_addresses import is_loopback
+from toolyard.core.settings.network_addresses import is_loopback, is_public
 from toolyard.models.http.connection import HttpConnection
+
+
+class PrivateAddress(OSError):
+    """The host of an address that must be public is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +56,21 @@ def parse_endpoint(url: str) -> HttpEndpoint:
     return HttpEndpoint(parts.hostname, port or (443 if tls else 80), tls, target, authority, proxy)
 
 
-async def connect(address: HttpEndpoint, on_idle: Callable[[HttpConnection], None], due: float) -> HttpConnection:
-    """Return a new connection. Raises OSError, which includes `ssl.SSLError` for an invalid certificate."""
+async def connect(
+    address: HttpEndpoint, on_idle: Callable[[HttpConnection], None], due: float, *, public_only: bool = False
+) -> HttpConnection:
+    """Return a new connection. Raises OSError, which includes `ssl.SSLError` for an invalid certificate.
+
+    With `public_only` it connects to public addresses only. A proxy is the administrator's, and decides itself.
+    """
     loop = asyncio.get_running_loop()
     connection = HttpConnection(loop, on_idle)
     proxy = address.proxy
     context = _load_certificates(os.environ.get("SSL_CERT_FILE", "")) if address.tls else None
     if proxy is None:
         name = address.host if address.tls else None
-        await loop.create_connection(lambda: connection, address.host, address.port, ssl=context, server_hostname=name)
+        host = await _find_public_address(address) if public_only else address.host
+        await loop.create_connection(lambda: connection, host, address.port, ssl=context, server_hostname=name)
         return connection
     await loop.create_connection(lambda: connection, proxy.hostname or "", proxy.port or 8080)
     if context is not None:
@@ -69,6 +80,20 @@ async def connect(address: HttpEndpoint, on_idle: Callable[[HttpConnection], Non
             connection.close()
             raise
     return connection
+
+
+async def _find_public_address(address: HttpEndpoint) -> str:
+    """Return an IP address of the host. The connection goes to the address that was checked, without a second lookup.
+
+    Raises PrivateAddress if the host has none on the public network.
+    """
+    found = await asyncio.get_running_loop().getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    for *_, (ip_address, *_) in found:
+        if is_public(str(ip_address)):
+            return str(ip_address)
+    raise PrivateAddress(
+        f"{address.host} is not on the public network: an administrator may allow it with private_addresses = true"
+    )
 
 
 def build_proxy_headers(address: HttpEndpoint) -> dict[str, str]:

@@ -39,6 +39,7 @@ class ConnectionOptions(TypedDict, total=False):
     retry: Retry
     sleep: Callable[[float], Awaitable[None]]
     random: Callable[[], float]
+    is_public_only: Callable[[], bool]
 
 
 class WireClient:
@@ -56,6 +57,7 @@ class WireClient:
         retry: Retry = DEFAULT_RETRY,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random: Callable[[], float] = randomness.random,
+        is_public_only: Callable[[], bool] = lambda: False,
     ) -> None:
         """`key_header` is the header that carries the key; one of the same name in `headers` replaces it."""
         key = key.strip()
@@ -66,7 +68,15 @@ class WireClient:
         self._masked_headers = {name: MASK if _SECRET_HEADER.search(name) else value for name, value in headers.items()}
         self._secrets = (key, *_collect_secrets(headers))
         fields = _validate_headers({**_DEFAULT_HEADERS, **headers})
-        self._http = HttpClient(url=url, headers=fields, deadlines=deadlines, retry=retry, sleep=sleep, random=random)
+        self._http = HttpClient(
+            url=url,
+            headers=fields,
+            deadlines=deadlines,
+            retry=retry,
+            sleep=sleep,
+            random=random,
+            is_public_only=is_public_only,
+        )
 
     async def stream(
         self,

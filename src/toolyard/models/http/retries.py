@@ -13,7 +13,7 @@ from math import isfinite
 
 from toolyard.core.items import Problem
 from toolyard.core.model_failures import RETRYABLE_ERROR_TYPES
-from toolyard.models.http.connect import build_proxy_headers, connect, parse_endpoint
+from toolyard.models.http.connect import PrivateAddress, build_proxy_headers, connect, parse_endpoint
 from toolyard.models.http.connection import HttpConnection
 from toolyard.models.http.problems import WireFailure, build_failure, classify_status, parse_error_body, suggest_fix
 
@@ -138,7 +138,9 @@ class HttpClient:
         sleep: Callable[[float], Awaitable[None]],
         random: Callable[[], float],
         method: str = "POST",
+        is_public_only: Callable[[], bool] = lambda: False,
     ) -> None:
+        """`is_public_only` tells, for each connection, whether to refuse private addresses."""
         self._address = parse_endpoint(url)
         constant_headers = {"Host": self._address.authority, **build_proxy_headers(self._address), **headers}
         self._head = f"{method} {self._address.target} HTTP/1.1\r\n{_encode_headers(constant_headers)}"
@@ -146,6 +148,7 @@ class HttpClient:
         self._retry = retry
         self._sleep = sleep
         self._random = random
+        self._is_public_only = is_public_only
         self._idle: list[HttpConnection] = []
         self._closed = False
 
@@ -246,7 +249,7 @@ class HttpClient:
     async def _connect(self, due: float) -> HttpConnection:
         try:
             async with asyncio.timeout_at(due):
-                return await connect(self._address, self._keep_idle, due)
+                return await connect(self._address, self._keep_idle, due, public_only=self._is_public_only())
         except TimeoutError:
             raise _ConnectTimeout from None
 
@@ -323,7 +326,7 @@ def _add_attempts(problem: Problem, attempts: int) -> Problem:
 
 
 def _is_retryable(error: OSError) -> bool:
-    return not isinstance(error, ssl.SSLError | _CompressedResponse)
+    return not isinstance(error, ssl.SSLError | _CompressedResponse | PrivateAddress)
 
 
 def _find_request_id(connection: HttpConnection) -> str:

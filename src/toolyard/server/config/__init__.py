@@ -6,7 +6,7 @@ Nothing that a configuration names is opened here: `toolyard.server.wiring` buil
 import functools
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
@@ -15,11 +15,12 @@ import msgspec
 from msgspec import Meta, Struct, inspect
 from msgspec.structs import asdict, replace
 
+from toolyard.core.errors import Misconfigured
+from toolyard.core.settings.checks import KeyPath
 from toolyard.core.settings.limits import Budget, SessionLimits
-from toolyard.core.settings.model_cards import Price, Provider
-from toolyard.core.settings.model_names import is_pattern, is_safe_pattern
+from toolyard.core.settings.model_cards import Price
 from toolyard.core.settings.network_addresses import is_loopback
-from toolyard.core.settings.options import Options
+from toolyard.core.settings.runtime import FixedSetting, ModelOptions, RuntimeSettings, get_runtime_type
 from toolyard.core.settings.texts import BUILT_IN_TEXTS, Texts, has_texts
 from toolyard.core.settings.trusted_proxies import parse_network
 from toolyard.core.settings.types import (
@@ -41,6 +42,7 @@ from toolyard.core.settings.types import (
 from toolyard.core.store import Key
 from toolyard.core.tools.approval_terms import iter_term_problems
 from toolyard.core.tools.definition import AfterUntrusted, Approval, ProviderOptions, SearchOptions, Tool
+from toolyard.core.tools.mcp_json import parse_mcp_servers
 from toolyard.core.tools.mcp_servers import AddServers, ServerSpec
 from toolyard.core.tools.redaction import RedactRules
 from toolyard.core.tools.trust import TrustRules
@@ -55,9 +57,8 @@ from toolyard.server.config.limits import (
     ToolChoice,
     complete_limits,
 )
-from toolyard.server.config.mcp_json import load_mcp_servers
 from toolyard.server.config.paths import ValueExpander, find_data_directory
-from toolyard.server.config.show import render_config
+from toolyard.server.config.show import render_config, render_values
 from toolyard.server.config.tool_modules import load_tool_module, load_tools
 from toolyard.stores.postgres_settings import PostgresSettings
 
@@ -76,11 +77,15 @@ __all__ = [
     "apply_rules",
     "find_config_file",
     "find_data_directory",
+    "list_fixed_settings",
     "load",
+    "load_entries",
     "load_mcp_servers",
     "load_tool_module",
     "load_tools",
+    "load_with_sources",
     "show",
+    "show_stored",
 ]
 
 MIN_SECRET_BYTES = 32
@@ -112,13 +117,6 @@ class ProviderToolsConfig(Struct, frozen=True, kw_only=True):
     code_execution: bool = False
     file_search: tuple[Name, ...] = ()
     """The stores of files to search, by their ids at the provider."""
-
-
-class ModelOptions(Options, frozen=True, kw_only=True):
-    """The options of one model, and its context window."""
-
-    window: CountOrZero = 0
-    """The size of its context window in tokens; 0 means the size that Toolyard knows for it."""
 
 
 class ToolRules(Struct, frozen=True, kw_only=True):
@@ -228,11 +226,9 @@ class LogConfig(Struct, frozen=True, kw_only=True):
     format: Literal["text", "json"] = "text"
 
 
-class Config(Struct, frozen=True, kw_only=True):
-    model: Name | tuple[Name, ...] = ""
-    """The first model is used, the others are fallbacks; empty if none is configured. See `model_names`."""
-    models: tuple[Name, ...] = ()
-    """Other models that a request may name, or patterns for their names such as `openai:gpt-4o*`."""
+class Config(RuntimeSettings, Struct, frozen=True, kw_only=True):
+    """All settings. Those of `RuntimeSettings` may also be set while the server runs, and are then in the store."""
+
     tools: tuple[ToolSource, ...] = ()
     """Modules and files; after `load`, files have absolute paths."""
     store: StoreUrl = "memory:"
@@ -269,9 +265,6 @@ class Config(Struct, frozen=True, kw_only=True):
     web_search: WebSearchConfig | None = None
     """Without this table, native searches run only where a request asks for them."""
     provider_tools: ProviderToolsConfig = ProviderToolsConfig()
-    providers: dict[Name, Provider] = {}
-    model_options: dict[Name, ModelOptions] = {}
-    """By the model's configured name."""
     prices: dict[Name, Price] = {}
     """By the model's configured name, or by the name that its provider reports."""
     servers: dict[ServerName, ServerSpec] = {}
@@ -298,18 +291,8 @@ class Config(Struct, frozen=True, kw_only=True):
     telemetry: TelemetryConfig | None = None
     log: LogConfig = LogConfig()
 
-    @property
-    def model_names(self) -> tuple[str, ...]:
-        return self.model if isinstance(self.model, tuple) else (self.model,) if self.model else ()
-
-    @property
-    def model_patterns(self) -> tuple[str, ...]:
-        return tuple(name for name in self.models if is_pattern(name))
-
     def iter_problems(self) -> Iterator[tuple[str, str]]:
-        for pattern in self.model_patterns:
-            if not is_safe_pattern(pattern):
-                yield "models", f"{pattern[:80]!r} must begin with a provider's name, as openai:gpt-4o* does"
+        yield from super().iter_problems()
         for network in self.trusted_proxies:
             try:
                 parse_network(network)
@@ -346,6 +329,13 @@ def load(path: Path | None, environment: Mapping[str, str], flags: Mapping[str, 
     A flag has its setting's name (`port`, `limits.run_seconds`); None means that the flag was not given. Raise
     Misconfigured with everything that is wrong.
     """
+    return load_with_sources(path, environment, flags)[0]
+
+
+def load_with_sources(
+    path: Path | None, environment: Mapping[str, str], flags: Mapping[str, object]
+) -> tuple[Config, Layers]:
+    """Return the configuration as `load` does, and the layers that tell where each setting comes from."""
     root = _get_config_type()
     layers = Layers(root, find_config_file(path), environment, flags)
     expander = ValueExpander(layers.get_base, layers.is_from_file, environment)
@@ -355,7 +345,7 @@ def load(path: Path | None, environment: Mapping[str, str], flags: Mapping[str, 
     config = msgspec.convert(tree, Config)
     overrides = msgspec.convert(layers.tree, LimitOverrides)
     divisions, tenants = complete_limits(config.limits, config.divisions, config.tenants, overrides)
-    return replace(config, divisions=divisions, tenants=tenants, store=_add_synchronous(config))
+    return replace(config, divisions=divisions, tenants=tenants, store=_add_synchronous(config)), layers
 
 
 def find_config_file(path: Path | None) -> Path | None:
@@ -364,6 +354,15 @@ def find_config_file(path: Path | None) -> Path | None:
         return path.absolute()
     default = Path("toolyard.toml").absolute()
     return default if default.exists() else None
+
+
+def load_mcp_servers(path: Path, environment: Mapping[str, str]) -> dict[str, ServerSpec]:
+    """Return the servers of a file in a format of other programs. Raise Misconfigured with what is wrong."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise Misconfigured(f"{path} cannot be read: {error.strerror}") from None
+    return parse_mcp_servers(content, str(path), environment, path.parent)
 
 
 def apply_rules(tool: Tool, rules: ToolRules) -> Tool:
@@ -378,9 +377,32 @@ def apply_rules(tool: Tool, rules: ToolRules) -> Tool:
     return replace(tool, **changes)
 
 
-def show(config: Config) -> str:
-    """Return the configuration as TOML with every secret masked."""
-    return render_config(config, _get_config_type())
+def list_fixed_settings(config: Config, layers: Layers | None = None) -> list[FixedSetting]:
+    """Return the values at the top of the configuration that need a restart."""
+    runtime_names = {setting.name for setting in get_runtime_type().fields}
+    return [
+        FixedSetting(name=name, value=text, location=layers.describe_source((name,)) if layers else "")
+        for name, text in render_values(config, _get_config_type())
+        if name not in runtime_names
+    ]
+
+
+def load_entries(file: Path, environment: Mapping[str, str]) -> RuntimeSettings:
+    """Return the settings of a file for the store, with the variables in its secrets replaced. Raise Misconfigured."""
+    root = get_runtime_type()
+    layers = Layers(root, file.absolute(), {}, {})
+    expander = ValueExpander(layers.get_base, layers.is_from_file, environment)
+    return msgspec.convert(check_config(layers.tree, root, expander.expand, layers.locate), RuntimeSettings)
+
+
+def show(config: Config, describe_source: Callable[[KeyPath], str] | None = None) -> str:
+    """Return the configuration as TOML with every secret masked, and comments that say where each value is set."""
+    return render_config(config, _get_config_type(), describe_source)
+
+
+def show_stored(settings: RuntimeSettings, show_secret: Callable[[KeyPath], str]) -> str:
+    """Return the settings of the store as TOML, without values that are not set."""
+    return render_config(settings, get_runtime_type(), show_secret=show_secret, shows_defaults=False)
 
 
 @functools.cache

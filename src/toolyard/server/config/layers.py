@@ -57,6 +57,15 @@ class Layers:
         line = self._lines.find_line(path)
         return SourceLocation(line, f"{self._file} line {line}")
 
+    def describe_source(self, path: KeyPath) -> str:
+        """Return where a setting comes from: a file and its line, a variable, a flag, or its default."""
+        table: object = self.tree
+        for key in path:
+            if not is_object(table) or key not in table:
+                return "default"
+            table = table[str(key)]
+        return self.locate(path).name
+
     def is_from_file(self, path: KeyPath) -> bool:
         return not self._find_origin(path)
 

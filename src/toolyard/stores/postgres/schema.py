@@ -219,7 +219,9 @@ _FOURTH = (
     FOR EACH ROW EXECUTE FUNCTION refuse_untrimmed_delete()""",
 )
 
-_STEPS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH)
+_FIFTH = ("ALTER TABLE audit ADD COLUMN change text NOT NULL DEFAULT ''",)
+
+_STEPS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH)
 SCHEMA_VERSION = len(_STEPS)
 OLDEST_CODE = 1
 """The oldest schema version whose code may run on the tables after all steps."""

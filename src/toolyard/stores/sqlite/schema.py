@@ -175,6 +175,8 @@ _NINTH = (
     ) BEGIN SELECT raise(ABORT, 'the audit log is append-only'); END""",
 )
 
+_TENTH = ("ALTER TABLE audit ADD COLUMN change TEXT NOT NULL DEFAULT ''",)
+
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
     """Migrate a file to the current version, after copying it to `build_copy_path`.
@@ -311,6 +313,11 @@ def _allow_trim(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+def _add_audited_change(connection: sqlite3.Connection) -> None:
+    for statement in _TENTH:
+        connection.execute(statement)
+
+
 _STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _make_tables,
     _add_catalog,
@@ -321,5 +328,6 @@ _STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _add_access_tokens,
     _add_audit,
     _allow_trim,
+    _add_audited_change,
 )
 SCHEMA_VERSION = len(_STEPS)

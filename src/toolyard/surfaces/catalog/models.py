@@ -45,7 +45,7 @@ async def models(request: HttpRequest) -> ModelList:
     caller, cards = get_request_context(request.scope).caller, service.models.cards()
     hint = describe_setup() if [card.id for card in cards] == [OFFLINE] else ""
     return ModelList(
-        models=[card for card in cards if caller.may_use_model(card.id)],
+        models=service.models.cards(caller),
         patterns=list(service.models.patterns),
         list_problems=service.models.list_problems(),
         providers=PROVIDER_SETUPS,

@@ -34,6 +34,15 @@ ERRORS = {
     status: ResponseSpec(data_container=ErrorBody, description=description, generate_examples=False)
     for status, description in describe_errors().items()
 }
+CHANGE_ERRORS = {
+    **ERRORS,
+    412: ResponseSpec(
+        data_container=ErrorBody,
+        description="Changed since the version of If-Match; details.current is the newer value",
+        generate_examples=False,
+    ),
+}
+"""The errors of routes that take `If-Match`."""
 
 
 @dataclass

@@ -4,9 +4,11 @@ from typing import Annotated, Literal
 
 from litestar import get
 from litestar.params import QueryParameter
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType, convert
+from msgspec.structs import replace
 
-from toolyard.core.store.audit_chain import AuditAction, AuditEntry, AuditOutcome, AuditQuery
+from toolyard.core.store import audit_chain
+from toolyard.core.store.audit_chain import AuditAction, AuditOutcome, AuditQuery
 from toolyard.surfaces.http.authorization import require_admin, require_server_admin
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.http.openapi import ERRORS
@@ -14,6 +16,12 @@ from toolyard.surfaces.http.request_context import HttpRequest
 
 MAX_CURSOR_CHARS = 18
 ShortText = Annotated[str, QueryParameter(max_length=500)]
+
+
+class AuditEntry(audit_chain.AuditEntry, frozen=True, kw_only=True):
+    """An entry. `change` is there for a changed setting only: its values before and after, with masked secrets."""
+
+    change: str | UnsetType = UNSET  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 class AuditPage(Struct, kw_only=True):
@@ -52,7 +60,8 @@ async def list_audit(
 
     An administrator of a tenant sees its entries.
 
-    The `hash` of an entry is the SHA-256 of its other fields, as JSON that is sorted by name and has no spaces.
+    The `hash` of an entry is the SHA-256 of its other fields, as JSON that is sorted by name and has no spaces. It
+    leaves out `change`, whose own hash is the entry's `content_hash`.
     """
     admin = require_admin(request, "the audit log is for administrators")
     query = AuditQuery(
@@ -65,7 +74,7 @@ async def list_audit(
         oldest_first=order == "oldest",
         limit=limit,
     )
-    entries = list(await request.backend.service.read_audit(query))
+    entries = [build_entry_view(entry) for entry in await request.backend.service.read_audit(query)]
     is_last = len(entries) < limit
     return AuditPage(entries=entries, count=len(entries), next=None if is_last else str(entries[-1].number))
 
@@ -79,10 +88,15 @@ async def verify_audit(request: HttpRequest) -> AuditVerification:
     """
     require_server_admin(request, "the audit log is verified by administrators without a tenant")
     chain = await request.backend.service.auditor.verify()
-    return AuditVerification(intact=not chain.problem, problem=chain.problem, count=chain.count, last=chain.last)
+    last = build_entry_view(chain.last) if chain.last else None
+    return AuditVerification(intact=not chain.problem, problem=chain.problem, count=chain.count, last=last)
 
 
 ROUTES = (list_audit, verify_audit)
+
+
+def build_entry_view(entry: audit_chain.AuditEntry) -> AuditEntry:
+    return replace(convert(entry, AuditEntry, from_attributes=True), change=entry.change or UNSET)
 
 
 def parse_cursor(text: str) -> int:

@@ -5,15 +5,29 @@ from toolyard.surfaces.operators import (
     audit,
     keys,
     monitoring,
+    new_servers,
     runs,
     server_changes,
     server_sign_ins,
     servers,
+    settings,
     traces,
 )
 from toolyard.surfaces.surface import Surface
 
-_MODULES = (monitoring, traces, runs, keys, access, audit, servers, server_changes, server_sign_ins)
+_MODULES = (
+    monitoring,
+    traces,
+    runs,
+    keys,
+    access,
+    audit,
+    servers,
+    server_changes,
+    new_servers,
+    server_sign_ins,
+    settings,
+)
 
 
 SURFACE = Surface(
@@ -31,9 +45,12 @@ SURFACE = Surface(
             "/overview",
             "/servers",
             "/servers/*",
+            "/settings",
+            "/settings/*",
             "/traces",
             "/traces/*",
         }
     ),
     quiet_paths=frozenset({"/readyz"}),
+    response_headers=("etag",),
 )

@@ -15,11 +15,13 @@ from toolyard.core.caller import Caller
 from toolyard.core.masking import MASK
 from toolyard.core.tools.mcp_servers import ServerCard, ServerSpec
 from toolyard.surfaces.http.errors import invalid_field
-from toolyard.surfaces.http.openapi import ERRORS
+from toolyard.surfaces.http.openapi import CHANGE_ERRORS
+from toolyard.surfaces.http.preconditions import read_expected_version
 from toolyard.surfaces.http.request_context import HttpRequest
 from toolyard.surfaces.operators.servers import (
     DisplayName,
     PathId,
+    add_current,
     check_spec,
     describe_trust,
     require_addable,
@@ -38,9 +40,11 @@ COMMAND_FIELDS = ("command", "args", "env", "cwd")
 URL_FIELDS = ("url", "headers", "oauth")
 
 
-@put("/servers/{server_id:str}", responses=ERRORS, audited_as="server.change", tags=["servers"])
+@put("/servers/{server_id:str}", responses=CHANGE_ERRORS, audited_as="server.change", tags=["servers"])
 async def change_server(request: HttpRequest, server_id: PathId, data: JSONBody[Fields]) -> ServerAnswer:
     """Change a server's stored configuration; fields that are left out stay. A running server is restarted.
+
+    With `If-Match`, 412 if its `version` is another one by now, with the server as `details.current`.
 
     The new values, such as `{"trust": true}`, may stand in the body itself, in `config` or in `server`. A masked
     value that is sent back stays unchanged.
@@ -52,7 +56,8 @@ async def change_server(request: HttpRequest, server_id: PathId, data: JSONBody[
     # Its name or its rules may be changed: they run nothing else than what was added.
     if any(getattr(spec, name) != getattr(before.spec, name) for name in (*COMMAND_FIELDS, "url")):
         require_addable(spec, add_servers())
-    card = await servers.change(server_id, spec)
+    with add_current(servers, server_id, admin):
+        card = await servers.change(server_id, spec, read_expected_version(request))
     return ServerAnswer(
         server=build_server_view(card, admin),
         message=f"Server {card.name!r} changed: {describe_status(card, admin)}{describe_trust(card)}",

@@ -3,6 +3,8 @@
 Callers see and call the servers of their tenant; administrators without a tenant see and change all of them.
 """
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Annotated, Literal
 
 from litestar import Response, delete, get, post
@@ -13,8 +15,9 @@ from msgspec.structs import replace
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.run_view import RunView
 from toolyard.core.conversation.settings import Settings
-from toolyard.core.errors import Forbidden, Invalid, NotFound, Unavailable
+from toolyard.core.errors import Forbidden, Invalid, NotFound, Outdated, Unavailable
 from toolyard.core.items import Call
+from toolyard.core.ports import Servers
 from toolyard.core.settings.checks import list_problems
 from toolyard.core.tools.mcp_servers import (
     MAX_ID_CHARS,
@@ -29,7 +32,8 @@ from toolyard.engine.run import Run
 from toolyard.surfaces.http.authorization import require_server_admin
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.http.idempotency import REPLAYED_HEADERS, admit_once, read_request_key
-from toolyard.surfaces.http.openapi import ERRORS
+from toolyard.surfaces.http.openapi import CHANGE_ERRORS, ERRORS
+from toolyard.surfaces.http.preconditions import build_etag, read_expected_version
 from toolyard.surfaces.http.request_body import LenientBody
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.shared.server_views import (
@@ -144,11 +148,12 @@ async def list_servers(request: HttpRequest) -> ServerList:
 
 
 @get("/servers/{server_id:str}", responses=ERRORS, tags=["servers"])
-async def get_server(request: HttpRequest, server_id: PathId) -> ServerAnswer:
-    """Return a server with its state."""
+async def get_server(request: HttpRequest, server_id: PathId) -> Response[ServerAnswer]:
+    """Return a server with its state, and with the version of its stored configuration as `ETag`."""
     caller = get_request_context(request.scope).caller
     card = find_server_card(request.backend.servers, server_id, caller)
-    return ServerAnswer(server=build_server_view(card, caller), message=describe_status(card, caller))
+    answer = ServerAnswer(server=build_server_view(card, caller), message=describe_status(card, caller))
+    return Response(answer, headers=build_etag(card.version))
 
 
 @get("/servers/{server_id:str}/tools", responses=ERRORS, tags=["servers"])
@@ -180,12 +185,18 @@ async def add_server(request: HttpRequest, data: JSONBody[NewServer]) -> ServerA
     )
 
 
-@delete("/servers/{server_id:str}", status_code=200, responses=ERRORS, audited_as="server.remove", tags=["servers"])
+@delete(
+    "/servers/{server_id:str}", status_code=200, responses=CHANGE_ERRORS, audited_as="server.remove", tags=["servers"]
+)
 async def remove_server(request: HttpRequest, server_id: PathId) -> RemovedServer:
-    """Stop a server and remove it, together with the record of its accepted tools. Their names stay bound to it."""
+    """Stop a server and remove it, together with the record of its accepted tools. Their names stay bound to it.
+
+    If the configuration has a server of this id too, only the stored one is removed. `If-Match` as for PUT.
+    """
     servers = request.backend.servers
     admin = require_servers_admin(request)
-    card = await servers.act(server_id, "remove")
+    with add_current(servers, server_id, admin):
+        card = await servers.act(server_id, "remove", expected=read_expected_version(request))
     return RemovedServer(
         server=build_server_view(card, admin),
         message=f"Server {server_id!r} removed",
@@ -300,6 +311,16 @@ def _build_answer(view: RunView, card: ServerCard, tool: ServerTool) -> ToolAnsw
         message="Tool executed" if succeeded else (result.error.error if result.error else result.outcome),
         call_id=call_id,
     )
+
+
+@contextmanager
+def add_current(servers: Servers, server_id: str, admin: Caller) -> Generator[None]:
+    """Add the server as it is now to the error about a change that comes too late."""
+    try:
+        yield
+    except Outdated as error:
+        card = find_server_card(servers, server_id, admin)
+        raise Outdated(str(error), {"current": to_builtins(build_server_view(card, admin))}) from None
 
 
 def describe_trust(card: ServerCard) -> str:

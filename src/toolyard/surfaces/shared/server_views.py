@@ -31,6 +31,10 @@ class ServerView(Struct, kw_only=True):
     unusable: int
     """How many tools cannot be offered, such as for a schema that is not valid; the list of tools says why."""
     configured: bool
+    version: str
+    """The version of its stored configuration, for `If-Match`; empty for a server of the configuration file."""
+    conflict: str
+    """Says, to administrators, that the store has a server of this id too, which is not used."""
     warning: str
     """What administrators should change in its configuration; empty for others."""
     log: list[str]
@@ -63,6 +67,8 @@ def build_server_view(card: ServerCard, caller: Caller) -> ServerView:
         rejected=sum(tool.state == "rejected" for tool in card.tools),
         unusable=sum(tool.state == "unusable" for tool in card.tools),
         configured=card.configured,
+        version=card.version,
+        conflict=card.conflict if caller.administers_server else "",
         warning=card.spec.version_warning if caller.administers_server else "",
         log=[str(mask_secrets(line)) for line in card.log] if caller.administers_server else [],
     )

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
-from toolyard.core.errors import Invalid, NotFound, Refused
+from toolyard.core.errors import Invalid, NotFound, Outdated, Refused
 from toolyard.core.items import Problem
 from toolyard.core.json_types import Json
 from toolyard.core.ports import CallerTools, Clock, NotificationHandler
@@ -23,7 +23,7 @@ from toolyard.core.store import AuditedKeyValue
 from toolyard.core.store.audit_chain import AuditAction, hash_content
 from toolyard.core.tool_identity import TOOL_NAMES, ToolIdentity
 from toolyard.core.tools.definition import Tool
-from toolyard.core.tools.mcp_servers import McpClient, ServerAction, ServerCard, ServerSpec, mask_spec
+from toolyard.core.tools.mcp_servers import McpClient, ServerAction, ServerCard, ServerSpec, ServerTrial, mask_spec
 from toolyard.observability.auditor import Auditor
 from toolyard.venues.mcp.auth.grants import TOKENS, forget_grants
 from toolyard.venues.mcp.auth.pending_sign_ins import PendingSignIns
@@ -33,6 +33,7 @@ from toolyard.venues.mcp.catalog.router import Router
 from toolyard.venues.mcp.dependencies import Connector, ServerDependencies
 from toolyard.venues.mcp.outcomes import McpConnection, ServerReply
 from toolyard.venues.mcp.server import ManagedServer, ServerRecord
+from toolyard.venues.mcp.trial import describe_target, try_server
 
 SERVERS = "mcp.servers"
 RUNS = "mcp.runs"
@@ -41,6 +42,7 @@ START_S = 10.0
 """How long opening a yard, or adding a server, waits for servers whose tools have never been listed."""
 STOP_S = 10.0
 MAX_SERVERS = 200
+VERSION_CHARS = 16
 FOLLOWED_KINDS = (SERVERS, RUNS, PINS, TOOL_NAMES)
 """The kinds of records whose changes by other replicas `follow` takes over; `follow_grants` does so for TOKENS."""
 T = TypeVar("T")
@@ -94,6 +96,8 @@ class McpManager:
         self._reserved_names = reserved_names
         self._on_tools_changed = on_tools_changed
         self._servers: dict[str, ManagedServer] = {}
+        self._shadowed: dict[str, ServerRecord] = {}
+        """The stored servers that are not used, because the configuration has servers of their ids."""
         self._listeners: list[NotificationHandler] = []
         self._tools: tuple[Tool, ...] = ()
         self._starting: list[ManagedServer] = []
@@ -139,6 +143,7 @@ class McpManager:
         now = self._clock.now()
         for id, spec in self._configured.items():
             self._add(id, ServerRecord(spec=spec, created_at=now), configured=True)
+        self._note_shadowed(stored)
         for id, record in stored.items():
             if id not in self._servers:
                 self._add(id, record, configured=False)
@@ -202,7 +207,20 @@ class McpManager:
         return [text for server in servers if not server.was_listed and (text := server.describe_outage(caller))]
 
     def cards(self) -> Sequence[ServerCard]:
-        return [server.build_card() for server in self._servers.values()]
+        return [self._build_card(server) for server in self._servers.values()]
+
+    def _build_card(self, server: ManagedServer) -> ServerCard:
+        card = server.build_card()
+        if server.id in self._shadowed:
+            conflict = f"the store has a server {server.id!r} too, which is not used: the configuration comes first"
+            return replace(card, version=compute_version(self._shadowed[server.id]), conflict=conflict)
+        return card if server.configured else replace(card, version=compute_version(server.record))
+
+    async def test(self, spec: ServerSpec, caller: Caller) -> ServerTrial:
+        """Connect to a server and list its tools, for at most START_S, without adding it."""
+        self._require_startable(spec)
+        async with self._auditor.record("server.test", describe_target(spec), tenant="", by=caller):
+            return await try_server(self._deps, spec, caller, START_S)
 
     async def add(self, id: str, spec: ServerSpec) -> ServerCard:
         """Store and start a new server. Raise Refused if the id is taken, or if it could never be started here."""
@@ -213,8 +231,7 @@ class McpManager:
             if len(self._servers) >= MAX_SERVERS:
                 raise Refused(f"there are {MAX_SERVERS} servers already; remove one first")
             record = ServerRecord(spec=spec, created_at=self._clock.now())
-            content_hash = hash_content(mask_spec(spec))
-            async with self._auditor.record("server.add", id, tenant="", content_hash=content_hash):
+            async with self._auditor.record("server.add", id, tenant="", change=describe_change(None, spec)):
                 # A replica may have listed the tools of an earlier server of this id after it was removed.
                 await self._pin_records.delete(id)
                 await self._store.set_record(SERVERS, id, msgspec.json.encode(record))
@@ -223,26 +240,32 @@ class McpManager:
                 await server.load()
             self._start(server)
         await self._wait_until_started([server])
-        return server.build_card()
+        return self._build_card(server)
 
-    async def change(self, id: str, spec: ServerSpec) -> ServerCard:
+    async def change(self, id: str, spec: ServerSpec, expected: str | None = None) -> ServerCard:
         """Store another configuration for a server, end its sessions, and start it again if it is to run."""
         self._require_startable(spec)
         async with self._changing():
             server = self.get_server(id)
             if server.configured:
                 raise Refused(f"the server {id!r} is in the configuration; change it there")
+            _require_version(id, server.record, expected)
             record = replace(server.record, spec=spec)
-            content_hash = hash_content(mask_spec(spec))
-            async with self._auditor.record("server.change", id, tenant="", content_hash=content_hash):
+            change = describe_change(server.spec, spec)
+            async with self._auditor.record("server.change", id, tenant="", change=change):
                 await self._store.set_record(SERVERS, id, msgspec.json.encode(record))
                 changed = await self._replace(server, record)
         self._publish_changes()
         await self._wait_until_started([changed])
-        return changed.build_card()
+        return self._build_card(changed)
 
     async def act(
-        self, id: str, action: ServerAction, tools: Sequence[str] = (), hashes: Collection[str] = ()
+        self,
+        id: str,
+        action: ServerAction,
+        tools: Sequence[str] = (),
+        hashes: Collection[str] = (),
+        expected: str | None = None,
     ) -> ServerCard:
         """Start or stop a server, accept or reject its changed tools, or remove it with all that is stored for it.
 
@@ -258,10 +281,19 @@ class McpManager:
         else:
             async with self._changing():
                 server = self.get_server(id)
+                shadowed = self._shadowed.get(id)
+                change = ""
                 if action == "remove":
-                    _require_removable(server)
-                async with self._auditor.record(_AUDITED[action], id, tenant=""):
-                    if action == "start":
+                    if shadowed is None:
+                        _require_removable(server)
+                    record = shadowed or server.record
+                    _require_version(id, record, expected)
+                    change = describe_change(record.spec, None)
+                async with self._auditor.record(_AUDITED[action], id, tenant="", change=change):
+                    if action == "remove" and shadowed is not None:
+                        await self._store.delete_record(SERVERS, id)
+                        del self._shadowed[id]
+                    elif action == "start":
                         await self._act_start(server)
                     elif action == "stop":
                         self._stop(server)
@@ -271,7 +303,7 @@ class McpManager:
         self._publish_changes()
         if action == "start":
             await self._wait_until_started([server])
-        return server.build_card()
+        return self._build_card(server)
 
     def list_names(self, id: str) -> Sequence[str]:
         """Return the names that are bound to tools of a server, whether there is that server or not."""
@@ -385,6 +417,9 @@ class McpManager:
     async def _read_records(self) -> dict[str, ServerRecord]:
         return {name: _record_decoder.decode(body) for name, body in await self._store.list_records(SERVERS)}
 
+    def _note_shadowed(self, stored: Mapping[str, ServerRecord]) -> None:
+        self._shadowed = {id: record for id, record in stored.items() if id in self._configured}
+
     async def _read_runs(self) -> dict[str, ServerRun]:
         if not self._store.is_shared:
             return {}
@@ -393,6 +428,7 @@ class McpManager:
     async def _follow_records(self) -> None:
         """Add, replace, start, stop and drop servers until they are those that are stored."""
         stored, runs = await self._read_records(), await self._read_runs()
+        self._note_shadowed(stored)
         for id, server in list(self._servers.items()):
             record = stored.get(id)
             if server.configured:
@@ -518,6 +554,22 @@ class McpManager:
 
 async def _refuse_elicitation(connection: object, question: Json, owner: object) -> Json:
     raise LookupError("nobody is here to answer")
+
+
+def compute_version(record: ServerRecord) -> str:
+    """Return the version of a stored configuration. Whether the server is to run is no part of it."""
+    return hash_content((record.spec, record.created_at))[:VERSION_CHARS]
+
+
+def describe_change(before: ServerSpec | None, after: ServerSpec | None) -> str:
+    """Return the configurations before and after as the audit log keeps them: with masked secrets."""
+    change = {"before": before and mask_spec(before), "after": after and mask_spec(after)}
+    return msgspec.json.encode(change, order="sorted").decode()
+
+
+def _require_version(id: str, record: ServerRecord, expected: str | None) -> None:
+    if expected is not None and expected != compute_version(record):
+        raise Outdated(f"the server {id!r} was changed since it was read")
 
 
 def _require_removable(server: ManagedServer) -> None:

@@ -44,7 +44,7 @@ class AnthropicModelList(Struct, kw_only=True):
 async def list_models(request: HttpRequest) -> list[ListedModel]:
     """Return the models that can be used now, after `default`, the configured one, and then the presets."""
     service, caller = request.backend.service, get_request_context(request.scope).caller
-    cards = [card for card in service.models.cards() if card.available and caller.may_use_model(card.id)]
+    cards = [card for card in service.models.cards(caller) if card.available]
     default = next((card for card in cards if card.default), None)
     presets = dict.fromkeys(preset.name for preset in await service.presets.list(caller))
     return [

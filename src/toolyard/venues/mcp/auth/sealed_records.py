@@ -1,4 +1,4 @@
-"""Records that are encrypted with the server's secret, `TOOLYARD_SECRET`: tokens, and sign-ins that are under way.
+"""Records that are encrypted with the server's secret, `TOOLYARD_SECRET`: tokens, sign-ins under way, stored secrets.
 
 The record's kind and name are authenticated with its content, so that the token of one caller cannot be put in the
 place of another's. `cipher`, with its library, is imported with the first use.
@@ -48,7 +48,7 @@ class SealedRecords:
         """Raise Refused if records cannot be stored for want of a secret."""
         if self._store.is_shared and not self._secrets:
             raise Refused(
-                f"tokens are not stored in a shared database without encryption: set {SECRET_VARIABLE} to at least "
+                f"secrets are not stored in a shared database without encryption: set {SECRET_VARIABLE} to at least "
                 f"{MIN_SECRET_CHARS} characters, the same at all replicas, and start again"
             )
 
@@ -90,7 +90,7 @@ class SealedRecords:
                 return content
         reason = "is not the one that it was encrypted with" if self._secrets else "is not set"
         raise UndecryptableRecord(
-            f"the stored token cannot be decrypted: {SECRET_VARIABLE} {reason}. Set the right one (after a comma, if a "
+            f"what is stored cannot be decrypted: {SECRET_VARIABLE} {reason}. Set the right one (after a comma, if a "
             "new one comes first), or sign in again"
         )
 

@@ -1,4 +1,4 @@
-"""Read a file of MCP servers in a format of other programs.
+"""Parse a file of MCP servers in a format of other programs. Pure.
 
 Many programs share `{"mcpServers": {"files": {"command": …}}}`. Others write `{"servers": {"files": {…}}}`, or a list:
 `{"servers": [{"name": "files", "command": …}]}`, where the settings may also stand under `config`.
@@ -6,7 +6,7 @@ Many programs share `{"mcpServers": {"files": {"command": …}}}`. Others write 
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from pathlib import PurePath
 from typing import Literal, cast
 
 import msgspec
@@ -45,34 +45,37 @@ class _McpJson(Struct):
     servers: dict[str, _ServerEntry] | list[_ListedEntry] | None = None
 
 
-def load_mcp_servers(path: Path, environment: Mapping[str, str]) -> dict[str, ServerSpec]:
-    """Return the servers of a file by name. Raise Misconfigured with the server that is wrong."""
+def parse_mcp_servers(
+    content: bytes, file: str, environment: Mapping[str, str], base: PurePath
+) -> dict[str, ServerSpec]:
+    """Return the servers of a file by id. Raise Misconfigured with the server that is wrong.
+
+    `file` names the file in errors, and relative paths in it are relative to `base`.
+    """
     try:
-        content = msgspec.json.decode(path.read_bytes(), type=_McpJson)
-    except OSError as error:
-        raise Misconfigured(f"{path} cannot be read: {error.strerror}") from None
-    except msgspec.DecodeError as error:
-        raise Misconfigured(f"{_describe_form(path)}: {error}") from None
+        listed = msgspec.json.decode(content, type=_McpJson)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise Misconfigured(f"{_describe_form(file)}: {error}") from None
     specs: dict[str, ServerSpec] = {}
-    for server_id, name, entry in _iter_entries(path, content):
-        where = f"{path}: the server {name!r}"
+    for server_id, name, entry in _iter_entries(file, listed):
+        where = f"{file}: the server {name!r}"
         if server_id in specs:
             raise Misconfigured(f"{where} is listed twice")
         if not entry.disabled:
             display_name = name if name != server_id else ""
-            specs[server_id] = _build_spec(where, entry, display_name, path.parent, environment)
+            specs[server_id] = _build_spec(where, entry, display_name, base, environment)
     return specs
 
 
-def _describe_form(path: Path) -> str:
-    return f'{path} is not of the form {{"mcpServers": {{"NAME": {{…}}}}}} or {{"servers": […]}}'
+def _describe_form(file: str) -> str:
+    return f'{file} is not of the form {{"mcpServers": {{"NAME": {{…}}}}}} or {{"servers": […]}}'
 
 
-def _iter_entries(path: Path, content: _McpJson) -> Iterator[tuple[str, str, _ServerEntry]]:
+def _iter_entries(file: str, content: _McpJson) -> Iterator[tuple[str, str, _ServerEntry]]:
     """Yield the id, the name and the settings of each server. Raise Misconfigured for one without a name."""
     entries = content.servers if content.mcpServers is None else content.mcpServers
     if entries is None:
-        raise Misconfigured(_describe_form(path))
+        raise Misconfigured(_describe_form(file))
     if isinstance(entries, dict):
         yield from ((name, name, entry) for name, entry in entries.items())
         return
@@ -81,12 +84,12 @@ def _iter_entries(path: Path, content: _McpJson) -> Iterator[tuple[str, str, _Se
         name, slug = config.name or listed.name, listed.slug or config.slug
         server_id = build_server_id(slug or name)
         if not server_id:
-            raise Misconfigured(f"{path}: the server number {number} has no name that an id can be made of")
+            raise Misconfigured(f"{file}: the server number {number} has no name that an id can be made of")
         yield server_id, name or server_id, config
 
 
 def _build_spec(
-    where: str, entry: _ServerEntry, display_name: str, base: Path, environment: Mapping[str, str]
+    where: str, entry: _ServerEntry, display_name: str, base: PurePath, environment: Mapping[str, str]
 ) -> ServerSpec:
     if bool(entry.command) == bool(entry.url):
         raise Misconfigured(f"{where} must have a command or a url, one of them")
