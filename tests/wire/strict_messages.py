@@ -216,7 +216,8 @@ def faults_of(body: bytes) -> list[str]:
     faults += _tool_faults(request_body)
     if any(isinstance(block, ToolUse | ToolResult) for block in blocks) and not request_body.tools:
         faults.append("requests which include tool_use or tool_result blocks must define tools")
-    marks = json.dumps(json.loads(body)).count('"cache_control"')
+    marked = (*blocks, *(request_body.system or ()), *(request_body.tools or ()))
+    marks = sum(getattr(part, "cache_control", None) is not None for part in marked)
     if marks > MAX_MARKS:
         faults.append(f"a maximum of {MAX_MARKS} blocks with cache_control may be provided, found {marks}")
     return [*faults, *_thinking_faults(request_body)]

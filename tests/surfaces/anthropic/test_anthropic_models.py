@@ -190,6 +190,20 @@ async def test_a_tool_that_anthropic_defines_and_the_client_runs_passes_unchange
     assert tools is not None and (tools[0].type, tools[0].input_schema) == ("bash_20250124", None)
 
 
+async def test_only_known_fields_of_anthropics_own_tools_are_passed_on() -> None:
+    screen: Json = {"type": "computer_20250124", "name": "computer", "display_width_px": 800, "display_height_px": 600}
+    async with serve_provider(StrictMessages()) as served:
+        for tool, words in (
+            ({"type": "bash_20250124", "name": "bash", "max_characters": 9}, "tools.0.max_characters: is unknown"),
+            ({**screen, "display_number": "1"}, "tools.0.display_number: must be a number"),
+            ({**screen, "mcp_server_name": "x"}, "tools.0.mcp_server_name: is unknown"),
+            ({**screen, "strict": "yes"}, "tools.0.strict: must be true or false"),
+            ({**screen, "allowed_callers": ["code"]}, "tools.0.allowed_callers: must be"),
+        ):
+            with pytest.raises(BadRequestError, match=words):
+                await served.create(tools=[tool])
+
+
 def build_search_reply() -> Reply:
     hit = {"type": "web_search_result", "url": "https://a.org", "title": "A", "encrypted_content": "enc_1"}
     result: Json = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [hit]}

@@ -6,8 +6,10 @@ What the provider wants back unchanged goes into seals, under the name of the pr
 import base64
 import re
 from collections.abc import Sequence
+from typing import Annotated
 
-from msgspec import Struct
+import msgspec
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from toolyard.core.items import (
@@ -46,8 +48,14 @@ OTHER_PROVIDER = "anthropic"
 """The provider of what a client of another model's sends back in Anthropic's words: no other provider gets it."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]+")
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+")
-_TTLS = (None, "5m", "1h")
 _INLINE_KINDS = ("image/jpeg", "image/png", "image/gif", "image/webp")
+
+
+class SentCaller(Struct, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
+    """Who made a call of the provider's own tools: the model, or code that the provider ran."""
+
+    type: Annotated[str, Meta(pattern=r"^(direct|code_execution_\d{8})\Z")]
+    tool_id: str | None = None
 
 
 class SentMessage(Struct, kw_only=True, gc=False):
@@ -168,6 +176,7 @@ class MessageReader:
         citations: object = block.get("citations") or list[object]()
         if not is_list(citations) or not all(is_object(citation) for citation in citations):
             raise invalid_field(f"{key}.citations", "must be a list of citations")
+        _refuse_marks(citations, f"{key}.citations")
         # Without its index at the provider a citation is one that was made up here, from another provider's answer.
         signed = [citation for citation in citations if is_object(citation) and citation.get("encrypted_index") != ""]
         piece = TextPiece(len(text), [{k: v for k, v in cited.items() if k != "file_id"} for cited in signed], mark)
@@ -211,7 +220,7 @@ class MessageReader:
         call_id, name, arguments = _read_call(block, key)
         if name not in HOSTED_TOOLS:
             raise invalid_field(f"{key}.name", f"{name[:40]!r} is no tool of the provider that can be used here")
-        sealed = seal(self._target, SealedCall(name, block.get("caller")))
+        sealed = seal(self._target, SealedCall(name, _read_caller(block, key)))
         tool = CODE_EXECUTION_TOOLS.get(name, name)
 
         def build(item_id: str, at: float) -> Call:
@@ -236,6 +245,7 @@ class MessageReader:
         if call is None or kind.removesuffix(RESULT_SUFFIX) not in HOSTED_TOOLS:
             raise invalid_field(key, "answers no server_tool_use before it")
         content = block.get("content")
+        _refuse_marks(content, f"{key}.content")
         outcome, text, error = parse_result(content, call.tool)
         sealed = seal(self._target, SealedResult(kind, content))
 
@@ -274,12 +284,24 @@ def _refuse(key: str, why: str) -> Block:
 
 def read_mark(block: Block, key: str) -> Mark | None:
     """Return the `cache_control` of a block. Raise Invalid for one that the API does not have."""
-    mark = block.get("cache_control")
-    if mark is None:
-        return None
-    if not is_object(mark) or mark.get("type") != "ephemeral" or mark.get("ttl") not in _TTLS or len(mark) > 2:
-        raise invalid_field(f"{key}.cache_control", 'must be {"type": "ephemeral"}, with a ttl of 5m or 1h if any')
-    return mark
+    try:
+        return msgspec.convert(block.get("cache_control"), Mark | None)
+    except msgspec.ValidationError:
+        why = 'must be {"type": "ephemeral"}, with a ttl of 5m or 1h if any'
+        raise invalid_field(f"{key}.cache_control", why) from None
+
+
+def _read_caller(block: Block, key: str) -> SentCaller | None:
+    try:
+        return msgspec.convert(block.get("caller"), SentCaller | None)
+    except msgspec.ValidationError as error:
+        raise invalid_field(f"{key}.caller", str(error)) from None
+
+
+def _refuse_marks(value: object, key: str) -> None:
+    """Raise Invalid if a value that goes to the provider unchanged has marks, which nobody would count there."""
+    if count_marks(value):
+        raise invalid_field(key, "may have no cache_control inside")
 
 
 def _read_fields(block: Block, key: str) -> BlockFields:
@@ -347,7 +369,7 @@ def _read_source(block: Block, key: str, kinds: Sequence[str]) -> str:
     if source["type"] == "url":
         url = _require_text(source, "url", key)
         if not url.startswith(("https://", "http://")) or any(map(str.isspace, url)):
-            raise invalid_field(f"{key}.url", "must be an address of https:")
+            raise invalid_field(f"{key}.url", "must be an address of https: or http:")
         return url
     data, media_type = _require_text(source, "data", key), _require_text(source, "media_type", key)
     if source["type"] == "text":

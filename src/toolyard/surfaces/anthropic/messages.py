@@ -26,8 +26,8 @@ from toolyard.surfaces.anthropic.parse import (
     read_search_mode,
     read_system,
     read_tool_choice,
-    read_tools,
 )
+from toolyard.surfaces.anthropic.tools import read_tools
 from toolyard.surfaces.http.event_stream import detach_on_disconnect
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.http.sse import build_stream_response
@@ -45,6 +45,7 @@ from toolyard.surfaces.shared.whole_history.run_starter import (
 )
 from toolyard.surfaces.shared.whole_history.sent_fields import (
     DEFAULT,
+    SERVER_TOOLS_FIELD,
     ToolyardFields,
     build_ignored_header,
     read_server_tools,
@@ -151,10 +152,11 @@ def _read_server_tools(
     service: Service, request: HttpRequest, data: CountBody, *, has_tools: bool
 ) -> frozenset[str] | None:
     """Return the server's tools that may run: none beside those of the client, unless the request says otherwise."""
-    chosen = data.toolyard.server_tools if data.toolyard else None
+    chosen, field = data.toolyard.server_tools if data.toolyard else None, SERVER_TOOLS_FIELD
     if chosen is None and (header := request.headers.get(SERVER_TOOLS_HEADER, "").strip()):
         chosen = header if header in ("all", "none") else [name.strip() for name in header.split(",")]
+        field = SERVER_TOOLS_HEADER
     if chosen is None:
         chosen = "none" if has_tools else "all"
     caller = get_request_context(request.scope).caller
-    return read_server_tools(ToolyardFields(server_tools=chosen), data.model, service, caller)
+    return read_server_tools(ToolyardFields(server_tools=chosen), data.model, service, caller, field)
