@@ -157,6 +157,26 @@ async def test_a_preset_brings_its_tools_where_conversations_begin_with_none() -
     assert [tool.name for tool in clients.model.requests[0].offer.tools] == ["add_to_groceries"]
 
 
+async def count_tokens(clients: PresetClient, **fields: Json) -> int:
+    status, answer = await clients.ask("/v1/messages/count_tokens", {"messages": [QUESTION], **fields})
+    assert status == 200, answer
+    return int(answer["input_tokens"])
+
+
+async def test_a_count_of_tokens_has_the_prompt_and_the_tools_of_a_preset() -> None:
+    async with open_clients(default_settings=Settings(tools=frozenset({"order"}))) as clients:
+        await clients.save(name="a", system_prompt="", tools=[])
+        await clients.save(name="b", system_prompt="x" * 400, tools=[])
+        await clients.save(name="c", system_prompt="", tools=["add_to_groceries", "order"])
+        plain, bare, prompt, tools = [
+            await count_tokens(clients, model=model) for model in ("default", "preset:a", "preset:b", "preset:c")
+        ]
+        narrow = await count_tokens(clients, model="preset:c", toolyard={"server_tools": ["order"]})
+        none = await count_tokens(clients, model="preset:c", toolyard={"server_tools": "none"})
+    assert prompt - bare >= 100
+    assert bare == none < plain == narrow < tools
+
+
 async def test_an_open_run_keeps_the_preset_and_the_next_one_gets_the_new_one_or_404() -> None:
     script = [call("order", item="milk"), say("ordered"), say("new"), say("plain")]
     async with open_clients(*script) as clients:

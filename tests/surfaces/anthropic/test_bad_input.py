@@ -56,6 +56,12 @@ def answer(*blocks: Json) -> Json:
         (with_messages({"role": "user", "content": 7}), 400, "messages.0.content: must be a text or a list"),
         (with_messages({"role": "user", "content": " "}), 400, "messages.0.content: has no text"),
         (with_messages({"role": "robot", "content": "x"}), 400, "messages.0.role: must be user, assistant or system"),
+        (with_blocks(*[TEXT] * 2_001), 400, "messages.0.content: has more than 2,000 blocks"),
+        (
+            with_messages(ASKED, answer(CALL), {"role": "user", "content": [{**RESULT, "content": [TEXT] * 2_000}]}),
+            400,
+            "messages.2.content: has more than 2,000 blocks",
+        ),
         (with_blocks(7), 400, "messages.0.content.0: must be a block"),
         (with_blocks({"type": "container_upload", "file_id": "f"}), 400, "messages.0.content.0: a block of the type"),
         (with_blocks({"type": "image", "source": {"type": "file", "file_id": "f"}}), 400, "there is no file store"),

@@ -237,6 +237,17 @@ async def test_a_rate_limit_of_the_server_is_the_clients_own_exception() -> None
             await served.create()
 
 
+async def test_counts_of_tokens_are_limited_as_other_requests_are() -> None:
+    body = {name: value for name, value in BODY.items() if name != "max_tokens"}
+    async with build_yard([], requests_per_minute=1) as yard, connect_client(yard) as client:
+        status, _, headers = await client.ask("POST", "/v1/messages/count_tokens", body, x_correlation_id="trace-7")
+        names = ("request-id", "anthropic-ratelimit-requests-limit", "anthropic-ratelimit-requests-remaining")
+        assert (status, *(headers[name] for name in names)) == (200, "trace-7", "1", "0")
+        status, refused, _ = await client.ask("POST", "/v1/messages/count_tokens", body)
+    error: Json = refused["error"]
+    assert (status, error["type"]) == (429, "rate_limit_error")
+
+
 async def test_structured_output_comes_alone_after_a_tool() -> None:
     schema = {"type": "object", "properties": {"item": {"type": "string"}}, "required": ["item"]}
     script = [together(say("Let me look."), call("add_to_groceries", item="milk")), say('{"item": "milk"}')]

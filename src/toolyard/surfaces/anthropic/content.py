@@ -46,6 +46,8 @@ from toolyard.surfaces.shared.history import ItemBuilder
 Block = dict[str, object]
 OTHER_PROVIDER = "anthropic"
 """The provider of what a client of another model's sends back in Anthropic's words: no other provider gets it."""
+MAX_BLOCKS = 2_000
+"""In a message, with those inside of others: they are read at once."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]+")
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+")
 _INLINE_KINDS = ("image/jpeg", "image/png", "image/gif", "image/webp")
@@ -74,10 +76,17 @@ class MessageReader:
         self._target = provider or OTHER_PROVIDER
         self._hosted: dict[str, Call] = {}
         """The provider's own calls by their ids there."""
+        self.marks = 0
+        """How many marks the messages have so far."""
 
     def add(self, builder: ItemBuilder, index: int, message: SentMessage) -> None:
         """Add a message to the history that is being built. Raise Invalid, with its index, if it does not fit."""
         key = f"messages.{index}"
+        blocks, marks = count_blocks(message.content)
+        if blocks > MAX_BLOCKS:
+            raise invalid_field(f"{key}.content", f"has more than {MAX_BLOCKS:,} blocks: send it in several messages")
+        builder.work += blocks
+        self.marks += marks
         if message.role == "user":
             self._add_user(builder, index, message.content, f"{key}.content")
         elif message.role == "assistant":
@@ -203,18 +212,9 @@ class MessageReader:
 
     def _add_call(self, builder: ItemBuilder, index: int, number: int, block: Block, key: str) -> None:
         call_id, name, arguments = _read_call(block, key)
-        builder.add_call(index, (call_id, name, arguments), number)
         mark = read_mark(block, key)
-        if mark is None or not self._provider:
-            return
-        position = next(
-            position
-            for position in range(len(builder.items) - 1, -1, -1)
-            if isinstance(item := builder.items[position], Call) and item.provider_id == call_id
-        )
-        call = builder.items[position]
-        assert isinstance(call, Call)
-        builder.items[position] = replace(call, seal=seal(self._provider, BlockFields(cache_control=mark)))
+        sealed = seal(self._provider, BlockFields(cache_control=mark)) if mark and self._provider else None
+        builder.add_call(index, (call_id, name, arguments), number, sealed)
 
     def _add_hosted_call(self, builder: ItemBuilder, index: int, block: Block, key: str) -> None:
         call_id, name, arguments = _read_call(block, key)
@@ -385,14 +385,20 @@ def _read_source(block: Block, key: str, kinds: Sequence[str]) -> str:
 
 def count_marks(*values: object) -> int:
     """Return how many marks the parts of a request have."""
-    count = 0
-    stack: list[object] = list(values)
-    while stack:
+    return count_blocks(list(values))[1]
+
+
+def count_blocks(content: object) -> tuple[int, int]:
+    """Return how many blocks and marks a content has, with those inside; not all of them beyond MAX_BLOCKS."""
+    blocks = marks = 0
+    stack = [content]
+    while stack and blocks <= MAX_BLOCKS:
         value = stack.pop()
         if is_list(value):
             stack.extend(value)
         elif is_object(value):
-            count += value.get("cache_control") is not None
+            blocks += 1
+            marks += value.get("cache_control") is not None
             # What a tool is called with, and what describes it, may have fields of any name.
             stack.extend(inner for name, inner in value.items() if name in ("content", "source"))
-    return count
+    return blocks, marks

@@ -118,7 +118,7 @@ OPTION_FIELDS = {"output_schema": "output_config.format", "stop": "stop_sequence
 
 
 def check_fields(body: CountBody) -> None:
-    """Raise Invalid for a field that no model can be told, and for more marks than the API takes."""
+    """Raise Invalid for a field that no model can be told."""
     for name, why in _REFUSED_FIELDS.items():
         if getattr(body, name, None):
             raise invalid_field(name, why)
@@ -126,7 +126,11 @@ def check_fields(body: CountBody) -> None:
         # Anthropic's clients read this code, and go on with the whole history in each request.
         details: dict[str, object] = {"error_code": NO_THREADS, "unsupported": ["thread"]}
         raise Invalid("thread: this server keeps no threads: send all messages", {"field": "thread", **details})
-    marks = count_marks(body.system, body.tools, [message.content for message in body.messages])
+
+
+def check_marks(body: CountBody, message_marks: int) -> None:
+    """Raise Invalid for more marks than the API takes, with those of the messages."""
+    marks = count_marks(body.system, body.tools) + message_marks
     if marks > MAX_MARKS:
         raise invalid_field("cache_control", f"may be set {MAX_MARKS} times at most, and is set {marks} times")
 

@@ -42,7 +42,7 @@ async def create(request: HttpRequest, data: JSONBody[MessageBody]) -> Response[
 
 
 @post(f"{PATH}/count_tokens", status_code=200, responses=ANTHROPIC_ERRORS, tags=["anthropic"])
-async def count(request: HttpRequest, data: JSONBody[CountBody]) -> TokenCount:
+async def count(request: HttpRequest, data: JSONBody[CountBody]) -> Response[TokenCount]:
     """Estimate the tokens of a request. Nothing is started."""
     return await count_tokens(request.backend.service, request, data)
 
