@@ -20,7 +20,8 @@ from toolyard.core.messages_blocks import (
 )
 from toolyard.core.settings.options import MAX_TOKENS, Options, Thinking
 from toolyard.core.tools.web_search_rule import SearchMode, parse_search
-from toolyard.surfaces.anthropic.content import SentMessage, count_marks, list_blocks, read_mark
+from toolyard.surfaces.anthropic.blocks import count_marks, list_blocks, read_mark
+from toolyard.surfaces.anthropic.content import SentMessage
 from toolyard.surfaces.anthropic.tools import is_web_search
 from toolyard.surfaces.http.errors import invalid_field
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from toolyard.core.json_types import is_list, is_object
 from toolyard.core.messages_blocks import ToolFields, seal
 from toolyard.core.tools.definition import Tool
-from toolyard.surfaces.anthropic.content import Block, read_mark
+from toolyard.surfaces.anthropic.blocks import Block, read_mark
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.shared.client_tools import build_client_tool
 
