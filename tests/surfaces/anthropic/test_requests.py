@@ -26,9 +26,11 @@ from surfaces.openai.test_held_approvals import Waits
 from surfaces.openai.test_left_clients import LEAVE_S, PausingModel
 from toolyard.core.errors import Refused
 from toolyard.core.items import Problem
+from toolyard.core.store.access import Key
+from toolyard.engine.access.authentication import hash_key
 from toolyard.engine.loop import left_runs
 from toolyard.surfaces.shared.call_ids import parse_call_id
-from toolyard.testing import Turn, call, fail, say, together
+from toolyard.testing import Scripted, Turn, call, fail, say, together
 
 PHOTO = define_tool("take_photo", of={"type": "string"})
 RETRY = {"x-stainless-retry-count": "1"}
@@ -104,6 +106,31 @@ async def test_a_retry_joins_the_run_and_a_new_request_does_not(streamed: bool) 
         second = await ask(served, streamed)
         assert (second.id != first.id, join_texts(second)) == (True, "two")
     assert added == ["milk"]
+
+
+@pytest.mark.parametrize("again", [RETRY, {"idempotency-key": "k"}], ids=["retry", "key"])
+async def test_requests_that_differ_in_a_header_or_a_keys_scope_are_not_taken_as_one(again: dict[str, str]) -> None:
+    """Their bodies are the same, but not what they may do."""
+    others = Key(name="other", hash=hash_key("ann-other"), user="ann", tenant="t", tools=frozenset({"none"}))
+    script = Scripted(lambda _: say("fine"))
+    async with build_yard(script, keys=(build_key("ann"), others)) as yard, connect_client(yard) as client:
+        answers: list[tuple[int, Json]] = []
+        for key, headers in (
+            ("ann", {}),
+            ("ann", {"anthropic-beta": "b-2026-01-01"}),
+            ("ann", {"x-toolyard-server-tools": "none"}),
+            ("ann-other", {}),
+            ("ann", {}),
+        ):
+            names = {name.replace("-", "_"): value for name, value in {**again, **headers}.items()}
+            answers.append((await client.ask("POST", "/v1/messages", BODY, x_api_key=key, **names))[:2])
+    ids = [answer.get("id") for _, answer in answers]
+    assert ids[0] is not None and ids[0] == ids[-1], "the same request joins"
+    if "idempotency-key" in again:
+        assert [status for status, _ in answers] == [200, 400, 400, 400, 200]
+        assert all("another body" in str(answer) for _, answer in answers[1:4])
+    else:
+        assert len(set(ids)) == 4
 
 
 async def test_results_that_are_delivered_again_join_the_run() -> None:

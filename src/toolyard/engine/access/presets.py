@@ -15,7 +15,7 @@ from toolyard.core.conversation.settings import Settings, SettingsChange
 from toolyard.core.errors import Forbidden, NotFound, Refused
 from toolyard.core.ports import Clock
 from toolyard.core.settings.limits import Limits
-from toolyard.core.settings.model_names import PRESET_PREFIX
+from toolyard.core.settings.model_names import PRESET_PREFIX, is_only_for_requests
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
 from toolyard.core.store import AuditedKeyValue
 from toolyard.core.store.audit_chain import hash_content
@@ -94,7 +94,7 @@ class Presets:
         for record in (_name_own(caller), _name_shared(caller)):
             if preset := _find(await self._read(record), name):
                 fields = msgspec.json.decode(preset.settings, type=PresetFields)
-                if not fields.model.startswith(PRESET_PREFIX):
+                if not is_only_for_requests(fields.model):
                     return fields
         raise NotFound(f"there is no preset {name[:80]!r}")
 

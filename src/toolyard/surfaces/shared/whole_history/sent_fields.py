@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid
+from toolyard.core.settings.model_names import PLAIN
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
 from toolyard.core.tools.web_search_rule import SearchMode
 from toolyard.engine.service import Service
@@ -14,8 +15,6 @@ from toolyard.surfaces.http.errors import invalid_field
 
 DEFAULT = "default"
 """The name of the configured model."""
-PLAIN = "@plain"
-"""The end of a model's name that offers none of the server's tools: for titles, tags and other texts about a chat."""
 SERVER_TOOLS_FIELD = "toolyard.server_tools"
 IGNORED_HEADER = "toolyard-ignored"
 """Names the fields of the request that the model's provider does not get."""
