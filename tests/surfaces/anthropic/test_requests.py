@@ -31,6 +31,7 @@ from toolyard.engine.access.authentication import hash_key
 from toolyard.engine.loop import left_runs
 from toolyard.surfaces.shared.call_ids import parse_call_id
 from toolyard.testing import Scripted, Turn, call, fail, say, together
+from toolyard.venues.function import as_tool
 
 PHOTO = define_tool("take_photo", of={"type": "string"})
 RETRY = {"x-stainless-retry-count": "1"}
@@ -231,6 +232,19 @@ async def test_keys_come_in_either_header_and_errors_have_the_same_shape() -> No
             assert headers["request-id"] == content["request_id"]
         status, content, _ = await client.ask("GET", "/v1/models")
         assert (status, set(content)) == (401, {"error"}), "other clients get OpenAI's"
+
+
+async def test_a_key_says_whether_the_servers_tools_run_beside_those_of_a_request() -> None:
+    """What the request says itself comes first."""
+    keys = (build_key("ann"), build_key("all", server_tools="all"), build_key("none", server_tools="none"))
+    model = Scripted(lambda _: say("fine"))
+    async with build_yard(model, keys=keys, tools=[as_tool(order)]) as yard, connect_client(yard) as client:
+        for key in ("ann", "all", "none"):
+            for body, header in ((BODY, ""), ({**BODY, "tools": [PHOTO]}, ""), (BODY, "none"), (BODY, "all")):
+                headers = {"x_toolyard_server_tools": header} if header else {}
+                assert (await client.ask("POST", "/v1/messages", body, x_api_key=key, **headers))[0] == 200
+    offered = [any(tool.name == "order" for tool in request.offer.tools) for request in model.requests]
+    assert offered == [True, False, False, True, True, True, False, True, False, False, False, True]
 
 
 async def test_models_are_listed_in_pages_as_anthropic_does() -> None:

@@ -178,12 +178,12 @@ async def _read_request(service: Service, request: HttpRequest, data: MessageBod
 def _read_server_tools(
     service: Service, request: HttpRequest, data: CountBody, *, has_tools: bool
 ) -> frozenset[str] | None:
-    """Return the server's tools that may run: none beside those of the client, unless the request says otherwise."""
+    """Return the server's tools that may run: none beside the client's, unless the request or key says otherwise."""
+    caller = get_request_context(request.scope).caller
     chosen, field = data.toolyard.server_tools if data.toolyard else None, SERVER_TOOLS_FIELD
     if chosen is None and (header := request.headers.get(SERVER_TOOLS_HEADER, "").strip()):
         chosen = header if header in ("all", "none") else [name.strip() for name in header.split(",")]
         field = SERVER_TOOLS_HEADER
     if chosen is None:
-        chosen = "none" if has_tools else "all"
-    caller = get_request_context(request.scope).caller
+        chosen = caller.server_tools or ("none" if has_tools else "all")
     return read_server_tools(ToolyardFields(server_tools=chosen), data.model, service, caller, field)

@@ -94,7 +94,7 @@ async def find_earlier(service: Service, identity: RequestIdentity) -> RequestRe
 
 def _hash_body(body: bytes, caller: Caller, headers: Sequence[str]) -> str:
     """Return the hash of a body, with what else decides what the request may do: headers, and what a key is for."""
-    scope = [sorted(names) for names in (caller.roles, caller.tools, caller.models)]
+    scope = [*(sorted(names) for names in (caller.roles, caller.tools, caller.models)), caller.server_tools]
     more = msgspec.json.encode((scope, headers)) if any(scope) or any(headers) else b""
     return hashlib.sha256(body + more).hexdigest()
 
