@@ -48,6 +48,11 @@ export interface AccessExplanation {
   after_untrusted: "allow" | "ask" | "deny"
 }
 
+export interface AppliedPreset {
+  model: string
+  change: SettingsChange
+}
+
 export interface ApprovalNeed {
   approvers: string
   other: boolean
@@ -291,6 +296,7 @@ export interface Caller {
   tools?: Array<string>
   bound_tools?: Array<BoundName>
   models?: Array<string>
+  server_tools?: "" | "all" | "none"
 }
 
 export interface CancelAnswer {
@@ -381,6 +387,7 @@ export interface ConversationAnswer {
 export interface ConversationChanged {
   type: "conversation.changed"
   settings: Settings
+  preset?: AppliedPreset | null
 }
 
 export interface ConversationList {
