@@ -296,6 +296,9 @@ WRITTEN_EVENTS: tuple[Durable, ...] = (
         settings=Settings(model="preset:Shopping list"),
         preset=AppliedPreset(model="other", change=SettingsChange(system_prompt="Be kind.", max_tokens=4000)),
     ),
+    events.TurnEnded(
+        items=ITEMS, finish="calls", usage=USAGE, model="demo-2", output_problem=PROBLEM, stop_sequence="END"
+    ),
 )
 REQUESTS = {31: events.RequestKey(key_hash="0c1d", body_hash="2e3f")}
 """The keys of requests, by the number of their entry."""

@@ -430,8 +430,8 @@ def encode_tool_use(index: int, id: str, name: str, *pieces: str, kind: str = "t
     return encode_block(index, {"type": kind, "id": id, "name": name, "input": {}}, *deltas)
 
 
-def encode_end(reason: str = "end_turn", **usage: int) -> bytes:
-    delta = {"stop_reason": reason, "stop_sequence": None}
+def encode_end(reason: str = "end_turn", stop_sequence: str | None = None, **usage: int) -> bytes:
+    delta = {"stop_reason": reason, "stop_sequence": stop_sequence}
     return event("message_delta", delta=delta, usage={"output_tokens": 5, **usage}) + event("message_stop")
 
 

@@ -246,6 +246,22 @@ async def test_a_search_of_the_provider_keeps_its_order_its_results_and_its_cita
     assert getattr(last, "citations", None) is not None
 
 
+@both
+async def test_the_stop_sequence_that_ended_the_answer_is_told(streamed: bool) -> None:
+    stopped = [encode_start(), encode_text(0, "One, two, "), encode_end("stop_sequence", "three")]
+    provider = StrictMessages(Reply(packets=stopped), says("One"), Reply(packets=stopped))
+    async with serve_provider(provider) as served:
+        answers = [
+            await ask(served, streamed, HELLO, **fields)
+            for fields in ({"stop_sequences": ["three", "four"]}, {"stop_sequences": ["three"]}, {})
+        ]
+    assert [(answer.stop_reason, answer.stop_sequence) for answer in answers] == [
+        ("stop_sequence", "three"),
+        ("end_turn", None),
+        ("end_turn", None),
+    ], "the last one did not ask for it"
+
+
 async def test_documents_keep_what_is_said_of_them_and_an_effort_is_passed() -> None:
     source = {"type": "text", "media_type": "text/plain", "data": "Grass is green."}
     document = {"type": "document", "source": source, "title": "T", "context": "c", "citations": {"enabled": True}}

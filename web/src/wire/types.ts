@@ -1186,6 +1186,7 @@ export interface TurnEnded {
   usage?: Usage
   model?: string
   output_problem?: Problem | null
+  stop_sequence?: string
 }
 
 export interface TurnFailed {

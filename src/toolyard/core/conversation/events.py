@@ -171,6 +171,8 @@ class TurnEnded(_Event, frozen=True, kw_only=True, tag="turn.ended"):
     model: str = ""
     output_problem: Problem | None = None
     """Why the text does not fit the request's output schema. If the model is asked again, the last item tells it so."""
+    stop_sequence: str = ""
+    """The text of the request's `stop` that the answer ended before, if the provider tells it."""
 
 
 class TurnFailed(_Event, frozen=True, kw_only=True, tag="turn.failed"):

@@ -43,6 +43,7 @@ from toolyard.surfaces.anthropic.message import (
     build_usage,
     encode_arguments,
     find_stop_reason,
+    find_stop_sequence,
 )
 from toolyard.surfaces.http.errors import ModelFailed
 from toolyard.surfaces.shared.call_ids import encode_call_id
@@ -250,7 +251,7 @@ class MessageEncoder:
         pieces = [*self._encode_last_calls()]
         if text:
             pieces.append(self._encode_block(build_text_block(text)))
-        delta = {"stop_reason": find_stop_reason(view, waiting_text), "stop_sequence": None}
+        delta = {"stop_reason": find_stop_reason(view, waiting_text), "stop_sequence": find_stop_sequence(view)}
         usage, answer = build_usage(view.usage), build_toolyard_answer(view)
         pieces.append(_encode("message_delta", delta=delta, usage=usage, toolyard=answer))
         return b"".join((*pieces, _encode("message_stop")))

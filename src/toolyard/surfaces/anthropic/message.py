@@ -22,7 +22,7 @@ from toolyard.surfaces.shared.run_notices import get_first_notice
 from toolyard.surfaces.shared.whole_history.answers import list_client_calls, wants_only_final_text
 
 Block = dict[str, object]
-StopReason = Literal["end_turn", "max_tokens", "tool_use", "refusal"]
+StopReason = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"]
 SERVER_NAME = "toolyard"
 """The name of the server of tools that are on no MCP server."""
 
@@ -66,6 +66,7 @@ def build_message(view: RunView, model: str, provider: str, waiting_text: str) -
         model=model,
         content=_build_content(view, provider, waiting_text),
         stop_reason=find_stop_reason(view, waiting_text),
+        stop_sequence=find_stop_sequence(view),
         usage=build_usage(view.usage),
         toolyard=build_toolyard_answer(view),
     )
@@ -223,7 +224,15 @@ def find_stop_reason(view: RunView, waiting_text: str = "") -> StopReason:
         return "refusal" if waiting_text and wants_only_final_text(view) else "end_turn"
     if view.ending == "limit":
         return "max_tokens"
-    return "refusal" if view.detail == "refused" else "end_turn"
+    if view.detail == "refused":
+        return "refusal"
+    return "stop_sequence" if find_stop_sequence(view) else "end_turn"
+
+
+def find_stop_sequence(view: RunView) -> str | None:
+    """Return the client's stop sequence that ended the answer, if its provider tells it."""
+    reply, stops = view.last_reply, view.request.options.stop if view.request else ()
+    return reply.stop_sequence if view.ending == "done" and reply and reply.stop_sequence in stops else None
 
 
 def build_usage(usage: Usage) -> MessageUsage:
