@@ -50,7 +50,8 @@ KEY = "sk-very-secret-0123456789"
     ids=["vLLM", "SGLang", "a token", "OpenAI"],
 )
 async def test_the_stop_sequence_is_read_where_a_server_tells_it(fields: dict[str, object], told: str) -> None:
-    ending = event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop", **fields}]})
+    choice: dict[str, object] = {"index": 0, "delta": {}, "finish_reason": "stop", **fields}
+    ending = event({"choices": [choice]})
     server = StrictChat(Reply(packets=[chunk(content="hi"), ending, DONE]))
     async with server.serving() as base_url, open_model(OpenAIChat(base_url=base_url)) as model:
         last = (await events_of(model, request(HI)))[-1]

@@ -38,7 +38,6 @@ from toolyard.surfaces.anthropic.message import (
     build_server_call,
     build_text_block,
     build_text_blocks,
-    build_toolyard_answer,
     build_turn_blocks,
     build_usage,
     encode_arguments,
@@ -49,7 +48,11 @@ from toolyard.surfaces.http.errors import ModelFailed
 from toolyard.surfaces.shared.call_ids import encode_call_id
 from toolyard.surfaces.shared.run_notices import get_first_notice
 from toolyard.surfaces.shared.streamed_arguments import StreamedCall, cut_sent, find_missing
-from toolyard.surfaces.shared.whole_history.answers import list_client_calls, wants_only_final_text
+from toolyard.surfaces.shared.whole_history.answers import (
+    build_toolyard_answer,
+    list_client_calls,
+    wants_only_final_text,
+)
 
 PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 _TEXT_HEAD = (

@@ -17,9 +17,13 @@ from toolyard.core.messages_blocks import (
     unseal,
 )
 from toolyard.surfaces.shared.call_ids import encode_call_id
-from toolyard.surfaces.shared.run_answer import WaitingCall, build_waiting_call
 from toolyard.surfaces.shared.run_notices import get_first_notice
-from toolyard.surfaces.shared.whole_history.answers import list_client_calls, wants_only_final_text
+from toolyard.surfaces.shared.whole_history.answers import (
+    ToolyardAnswer,
+    build_toolyard_answer,
+    list_client_calls,
+    wants_only_final_text,
+)
 
 Block = dict[str, object]
 StopReason = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"]
@@ -34,14 +38,6 @@ class MessageUsage(Struct, kw_only=True):
     output_tokens: int
     cache_read_input_tokens: int = 0
     cache_creation_input_tokens: int = 0
-
-
-class ToolyardAnswer(Struct, kw_only=True):
-    """Where the answer comes from, and what it waits for."""
-
-    conversation_id: str
-    run_id: str
-    waiting: list[WaitingCall] = []
 
 
 class Message(Struct, kw_only=True):
@@ -240,15 +236,6 @@ def build_usage(usage: Usage) -> MessageUsage:
         input_tokens=usage.input_tokens - usage.cached_tokens,
         output_tokens=usage.output_tokens,
         cache_read_input_tokens=usage.cached_tokens,
-    )
-
-
-def build_toolyard_answer(view: RunView) -> ToolyardAnswer:
-    waiting = [build_waiting_call(view.calls[call_id]) for call_id in view.waiting_for]
-    return ToolyardAnswer(
-        conversation_id=view.conversation,
-        run_id=view.run_id,
-        waiting=[call for call in waiting if call.awaited != "client"],
     )
 
 
