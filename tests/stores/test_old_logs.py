@@ -15,7 +15,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.conversation import events
 from toolyard.core.conversation.events import Durable, Entry
 from toolyard.core.conversation.notes import Note
-from toolyard.core.conversation.settings import Settings, SettingsChange
+from toolyard.core.conversation.settings import AppliedPreset, Settings, SettingsChange
 from toolyard.core.items import (
     Call,
     FilePart,
@@ -291,6 +291,13 @@ WRITTEN_EVENTS: tuple[Durable, ...] = (
         leave_s=30.0,
         preset=SettingsChange(system_prompt="Be kind.", model="other", max_tokens=4000),
         native=Seal(provider="anthropic", data='{"cache_control":{"type":"ephemeral"}}'),
+    ),
+    events.ConversationChanged(
+        settings=Settings(model="preset:Shopping list"),
+        preset=AppliedPreset(model="other", change=SettingsChange(system_prompt="Be kind.", max_tokens=4000)),
+    ),
+    events.TurnEnded(
+        items=ITEMS, finish="calls", usage=USAGE, model="demo-2", output_problem=PROBLEM, stop_sequence="END"
     ),
 )
 REQUESTS = {31: events.RequestKey(key_hash="0c1d", body_hash="2e3f")}

@@ -52,6 +52,11 @@ export interface AccessExplanation {
   after_untrusted: "allow" | "ask" | "deny"
 }
 
+export interface AppliedPreset {
+  model: string
+  change: SettingsChange
+}
+
 export interface ApprovalNeed {
   approvers: string
   other: boolean
@@ -296,6 +301,7 @@ export interface Caller {
   tools?: Array<string>
   bound_tools?: Array<BoundName>
   models?: Array<string>
+  server_tools?: "" | "all" | "none"
 }
 
 export interface CancelAnswer {
@@ -386,6 +392,7 @@ export interface ConversationAnswer {
 export interface ConversationChanged {
   type: "conversation.changed"
   settings: Settings
+  preset?: AppliedPreset | null
 }
 
 export interface ConversationList {
@@ -1186,6 +1193,7 @@ export interface TurnEnded {
   usage?: Usage
   model?: string
   output_problem?: Problem | null
+  stop_sequence?: string
 }
 
 export interface TurnFailed {

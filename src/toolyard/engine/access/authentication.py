@@ -426,6 +426,7 @@ def _build_caller(key: Key) -> Caller:
         tools=key.tools,
         bound_tools=key.bound_tools,
         models=key.models,
+        server_tools=key.server_tools,
     )
 
 
