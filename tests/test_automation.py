@@ -122,6 +122,44 @@ def test_no_workflow_names_a_host_or_gives_every_job_the_right_to_write(file: Pa
     assert yaml.safe_load(text)["permissions"] == {"contents": "read"}
 
 
+def read_release_jobs() -> dict[str, Yaml]:
+    return yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8"))["jobs"]
+
+
+def find_needed(jobs: dict[str, Yaml], name: str) -> set[str]:
+    """Return the jobs that end well before this one begins."""
+    needs = jobs[name].get("needs", [])
+    direct = {needs} if isinstance(needs, str) else set(cast(list[str], needs))
+    return direct.union(*(find_needed(jobs, other) for other in direct))
+
+
+def test_nothing_is_attested_or_published_before_the_tests_passed_and_the_variables_are_set() -> None:
+    jobs = read_release_jobs()
+    writing = [name for name, job in jobs.items() if "id-token" in job.get("permissions", {})]
+    assert set(writing) == {"package", "publish", "image"}
+    for name in writing:
+        assert {"test", "variables"} <= find_needed(jobs, name), name
+
+
+def test_a_release_without_its_variables_fails_at_once_and_names_each_of_them() -> None:
+    jobs = read_release_jobs()
+    assert find_needed(jobs, "variables") == set()
+    (step,) = jobs["variables"]["steps"]
+    text = (ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8")
+    used = set(re.findall(r"\$\{\{ vars\.(\w+) \}\}", text))
+    assert step["env"] == {name: f"${{{{ vars.{name} }}}}" for name in used}
+
+    def check(values: dict[str, str]) -> tuple[int, str]:
+        command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+        done = subprocess.run(command, env=values, capture_output=True, text=True, timeout=60, check=False)
+        return done.returncode, done.stdout
+
+    assert check(dict.fromkeys(used, "value")) == (0, "")
+    for name in used:
+        code, output = check({**dict.fromkeys(used, "value"), name: ""})
+        assert code == 1 and output.count("::error::") == 1 and f" {name} " in output
+
+
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_a_file_fits_the_schema_of_the_program_that_reads_it(schema: str) -> None:
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", schema, *map(str, SCHEMAS[schema])]

@@ -101,7 +101,9 @@ async def test_executors_of_a_tool_manager_keep_their_permissions(tmp_path: Path
     (tmp_path / "toolyard.toml").write_text(settings)
     config = load(tmp_path / "toolyard.toml", {"DASHSCOPE_API_KEY": "k", "HOME": str(tmp_path)}, {})
     assert (config.limits.turns_per_request, config.model) == (5, "dashscope:qwen-plus")
-    tools = load_module(tmp_path, "warehouse_tools.py", code)
+    (name,) = tomllib.loads(settings)["tools"]
+    assert f"`{name.removeprefix('./')}`" in (PAGES / "tool-manager.md").read_text("utf-8")
+    tools = load_module(tmp_path, name, code)
     script = [
         call("search_materials", keyword="面粉"), call("create_new_intent", title="x"), say("我找到了2种面粉"),
         call("create_new_intent", title="x"), say("好"),
@@ -174,16 +176,13 @@ async def test_schemas_a_dispatcher_and_a_model_as_the_parameter_are_served(tmp_
         assert (report["status"], cast(Json, report["tools"])["total_dispatchers"]) == ("healthy", 2)
 
 
-@tool
-def list_directory(path: str) -> dict[str, object]:
-    """List the files of a directory."""
-    return {"files": ["README.md", "API.md"]}
-
-
-async def test_the_script_of_a_conversation_server_runs_unchanged() -> None:
-    create, available, enable, chat, messages = blocks("conversations.md", "")
+async def test_the_script_of_a_conversation_server_runs_unchanged(tmp_path: Path) -> None:
+    (code,) = python_blocks("docs/coming-from/conversations.md")
+    serve, create, available, enable, chat, messages = blocks("conversations.md", "")
+    assert serve.startswith("toolyard serve --tools ./files.py ")
+    tools = load_module(tmp_path, "files.py", code)
     script = [call("list_directory", path="/docs"), say("The /docs directory contains: README.md and API.md")]
-    async with Yard(model=Scripted(script), tools=[list_directory]) as yard, connect_client(yard) as http:
+    async with Yard(model=Scripted(script), tools=tools) as yard, connect_client(yard) as http:
         (created,) = await send(http, create)
         place = {"CONVERSATION_ID": str(cast(Json, created["conversation"])["id"])}
         (offered,) = await send(http, available, **place)
@@ -222,6 +221,12 @@ async def test_claude_desktop_starts_a_server_with_the_configuration(tmp_path: P
     async with asyncio.timeout(60), Client(started) as client:
         answer = await client.call_tool("opening_hours", {"day": "Sunday"})
         assert getattr(answer.content[0], "text", "") == "closed"
+
+
+@tool(read_only=True)
+def list_directory(path: str) -> list[str]:
+    """List the files of a directory."""
+    return ["README.md", "API.md"]
 
 
 def list_mcp_addresses() -> dict[str, str]:

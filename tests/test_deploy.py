@@ -1,7 +1,9 @@
 """What the files of deploy/ promise: no root, no floating tags, no secret, the right probes, enough time to stop."""
 
 import json
+import os
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -126,6 +128,53 @@ def test_every_secret_of_compose_is_a_file_that_its_service_gets_and_the_comment
     assert all(name in comments for name in named)
 
 
+def run_commands(commands: str, folder: Path) -> None:
+    """Run commands of a page in the folder, for a user whose files are private. Programs in it come first."""
+    environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+    command = ["bash", "-eo", "pipefail", "-c", f"umask 077\n{commands}"]
+    subprocess.run(command, cwd=folder, env=environment, timeout=60, check=True)
+
+
+def list_commented_commands(name: str) -> list[str]:
+    """Return the commands in the comment at the top of a file."""
+    return re.findall(r"^#   (.*)$", (DEPLOY / name).read_text("utf-8"), re.MULTILINE)
+
+
+def get_mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def test_the_containers_may_read_secrets_and_configuration_of_a_user_whose_files_are_private(tmp_path: Path) -> None:
+    page = (DEPLOY.parent / "docs" / "how-to" / "deploy.md").read_text("utf-8")
+    (block,) = [block for block in re.findall(r"```\n(.*?)```", page, re.DOTALL) if "mkdir" in block]
+    commands = [line.strip() for line in block.strip().splitlines()]
+    assert set(commands) <= set(list_commented_commands("compose.yaml"))
+    config = tmp_path / "deploy" / "config"
+    run_commands("mkdir -p deploy/config && echo 'tools = []' > deploy/config/toolyard.toml", tmp_path)
+    assert get_mode(config / "toolyard.toml") == 0o600
+    run_commands("\n".join(commands), tmp_path)
+    folder = tmp_path / "deploy" / "secrets"
+    assert get_mode(folder) == 0o700, "other users of the machine may not look into it"
+    assert {file.name for file in folder.iterdir()} == load_yaml("compose.yaml")["secrets"].keys()
+    assert {get_mode(file) for file in (*folder.iterdir(), config / "toolyard.toml")} == {0o644}
+    assert get_mode(config) == 0o755
+    assert len((folder / "toolyard_secret").read_text().strip()) == 64
+
+
+def test_the_commands_for_the_secret_of_kubernetes_write_each_of_its_keys_without_a_newline(tmp_path: Path) -> None:
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text('#!/bin/sh\necho "$*" > asked\ncp -r "${5#--from-file=}" made\n')
+    kubectl.chmod(0o755)
+    run_commands("\n".join(list_commented_commands("kubernetes/secret.example.yaml")), tmp_path)
+    secret = load_yaml("kubernetes/secret.example.yaml")
+    name = secret["metadata"]["name"]
+    assert (tmp_path / "asked").read_text().startswith(f"create secret generic {name} --from-file=")
+    made = {file.name: file.read_text() for file in (tmp_path / "made").iterdir()}
+    assert made.keys() == secret["stringData"].keys()
+    assert all(value and value == value.strip() for value in made.values())
+    assert not (tmp_path / f"{name}-secret").exists()
+
+
 def find_secret_name(variable: str) -> str:
     """Return the variable that the command sets when this one names a file."""
     with TemporaryDirectory() as folder:
@@ -151,6 +200,28 @@ def test_the_mounted_configuration_is_valid_and_its_tool_answers(kind: str, tmp_
     assert tool.definition.name == "opening_hours"
 
 
+@pytest.mark.parametrize("kind", ["compose", "kubernetes"])
+def test_a_language_model_is_chosen_by_removing_the_sign_of_a_comment(kind: str, tmp_path: Path) -> None:
+    mounted = load_yaml("kubernetes/files.yaml")["data"]["toolyard.toml"]
+    text = mounted if kind == "kubernetes" else (DEPLOY / "config" / "toolyard.toml").read_text("utf-8")
+    file = tmp_path / "toolyard.toml"
+    file.write_text(re.sub(r"^# (?=model = )", "", text, count=1, flags=re.MULTILINE))
+    assert load(file, {"TOOLYARD_STORE": "memory:", "OPENAI_API_KEY": "k"}, {}).model == "openai:gpt-4o-mini"
+
+
+def test_compose_and_the_release_give_the_image_its_commit() -> None:
+    (argument,) = [words for name, words in read_stages()[0] if name == "ARG"]
+    name = argument.partition("=")[0]
+    for service in load_yaml("compose.yaml")["services"].values():
+        if "build" in service:
+            assert service["build"]["args"] == {name: f"${{{name}:-}}"}
+    assert f'{name}="$(git rev-parse HEAD)" docker compose -f deploy/compose.yaml build' in read_comments(
+        "compose.yaml"
+    )
+    release = yaml.safe_load((DEPLOY.parent / ".github" / "workflows" / "release.yml").read_text("utf-8"))
+    assert find_values(release, "build-args") == [f"{name}=${{{{ github.sha }}}}"]
+
+
 def test_compose_and_kubernetes_mount_the_configuration_where_the_image_works() -> None:
     folder = dict(read_stages()[1])["WORKDIR"]
     replica = load_yaml("compose.yaml")["services"]["replica-1"]
@@ -174,8 +245,18 @@ def test_kubernetes_offers_the_page_with_tls() -> None:
 
 def test_every_file_names_the_version_of_the_package() -> None:
     version = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text("utf-8"))["project"]["version"]
-    for file in ("Dockerfile", "compose.yaml", "kubernetes/deployment.yaml", "kubernetes/kustomization.yaml"):
-        assert set(re.findall(r"toolyard:(\d+\.\d+\.\d+)", (DEPLOY / file).read_text("utf-8"))) == {version}, file
+    files = [DEPLOY / name for name in ("Dockerfile", "compose.yaml")]
+    files += [DEPLOY / "kubernetes" / name for name in ("deployment.yaml", "kustomization.yaml")]
+    files += [DEPLOY.parent / "README.md", DEPLOY.parent / "docs" / "how-to" / "deploy.md"]
+    for file in files:
+        found = re.findall(r"toolyard[:-](\d+\.\d+\.\d+)", file.read_text("utf-8"))
+        assert set(found) == {version}, file
+    assert all(f"`{name}`" in read_release_steps() for name in ("README.md", "docs/how-to/deploy.md", "deploy/"))
+
+
+def read_release_steps() -> str:
+    _, _, steps = (DEPLOY.parent / "CONTRIBUTING.md").read_text("utf-8").partition("\n## Release\n")
+    return steps
 
 
 def read_comments(name: str) -> str:
@@ -202,6 +283,13 @@ def test_the_pod_that_adds_the_first_key_is_a_valid_one() -> None:
     (container,) = json.loads(overrides[1])["spec"]["containers"]
     (deployed,) = load_yaml("kubernetes/deployment.yaml")["spec"]["template"]["spec"]["containers"]
     assert (container["image"], container["envFrom"]) == (deployed["image"], deployed["envFrom"])
+
+
+def test_the_pods_are_started_anew_after_the_first_key() -> None:
+    deployment = load_yaml("kubernetes/deployment.yaml")
+    command = f"kubectl rollout restart deployment/{deployment['metadata']['name']}"
+    assert list_commented_commands("kubernetes/kustomization.yaml")[-1] == command
+    assert command in (DEPLOY.parent / "docs" / "how-to" / "deploy.md").read_text("utf-8")
 
 
 def test_kubernetes_gives_each_pod_the_time_to_stop() -> None:

@@ -2,9 +2,11 @@
 
 import ast
 import importlib
+import os
 import re
 import tomllib
 from collections.abc import Callable, Collection, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -62,30 +64,35 @@ MAY_IMPORT_INSIDE = {
 """Where modules are loaded on first use: some need an optional extra, and others would make every start slower."""
 
 
+@cache
+def _parse(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
 def imports_inside(source: str) -> list[str]:
     return [
         f"line {node.lineno} imports inside {function.name}"
-        for function in _functions(ast.parse(source))
+        for function in _functions(_parse(source))
         for node in ast.walk(function)
         if isinstance(node, ast.Import | ast.ImportFrom)
     ]
 
 
 def uses_of_any(source: str) -> list[str]:
-    tree = list(ast.walk(ast.parse(source)))
+    tree = list(ast.walk(_parse(source)))
     imported = [node for node in tree if isinstance(node, ast.ImportFrom) and _names(node) & {"Any"}]
     dotted = [node for node in tree if isinstance(node, ast.Attribute) and ast.unparse(node) == "typing.Any"]
     return [f"line {node.lineno} uses Any" for node in (*imported, *dotted)]
 
 
 def without_a_docstring(source: str) -> list[str]:
-    return [] if ast.get_docstring(ast.parse(source)) else ["does not say what it does"]
+    return [] if ast.get_docstring(_parse(source)) else ["does not say what it does"]
 
 
 def tasks_made(source: str) -> list[str]:
     return [
         f"line {node.lineno} makes a task"
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(_parse(source))
         if isinstance(node, ast.Attribute) and node.attr in {"create_task", "ensure_future"}
     ]
 
@@ -104,7 +111,7 @@ _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 _LATER = re.compile(rf"\b(?:{'|'.join(['todo', 'fixme', 'xxx']).upper()})\b(?!\(#\d+\))")
 _MACHINE = re.compile(r"(?<![\w.])/(?:work|root)/|files\.pythonhosted|pypi\.org/simple|--(?:extra-)?index-url")
 NOT_OURS = {"__pycache__", "node_modules", "dist", "build", "results"}
-BUILT_PAGE = ("src", "toolyard", "page")
+BUILT_PAGE = ROOT / "src" / "toolyard" / "page"
 
 
 def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -115,17 +122,19 @@ def _names(node: ast.ImportFrom) -> set[str]:
     return {alias.name for alias in node.names}
 
 
+def _is_ours(name: str) -> bool:
+    return name not in NOT_OURS and (not name.startswith(".") or name in {".ci", ".gitignore"})
+
+
 def _texts() -> Iterator[tuple[str, str]]:
     """Every text file of the project, as a path from its root."""
-    for path in sorted(ROOT.rglob("*")):
-        parts = path.relative_to(ROOT).parts
-        hidden = any(part.startswith(".") and part not in {".ci", ".gitignore"} for part in parts)
-        if hidden or NOT_OURS & set(parts) or parts[:3] == BUILT_PAGE or not path.is_file():
-            continue
-        try:
-            yield "/".join(parts), path.read_text("utf-8")
-        except UnicodeDecodeError:
-            continue
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = sorted(name for name in folders if _is_ours(name) and Path(folder, name) != BUILT_PAGE)
+        for path in (Path(folder, name) for name in sorted(names) if _is_ours(name)):
+            try:
+                yield path.relative_to(ROOT).as_posix(), path.read_text("utf-8")
+            except UnicodeDecodeError:
+                continue
 
 
 def _check_sources(check: Callable[[str], list[str]], allowed: Collection[str] = ()) -> list[str]:
@@ -221,7 +230,7 @@ def test_examples_benches_and_docs_import_names_that_exist() -> None:
     imports = [
         (file, node.module, alias.name)
         for file in files
-        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        for node in ast.walk(_parse(file.read_text("utf-8")))
         if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] in own_packages
         for alias in node.names
     ]

@@ -31,8 +31,8 @@ def run(folder: Path, *command: str | Path, **more: str) -> str:
 
 
 def build_sdist(folder: Path) -> Path:
-    address = {"PROJECT_URL": "https://git.example/toolyard", "BUILD_COMMIT": "0123456789ab"}
-    run(ROOT, sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder, **address)
+    variables = {"PROJECT_URL": "https://git.example/toolyard", "BUILD_COMMIT": "0123456789ab" + "c" * 28}
+    run(ROOT, sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-d", folder, **variables)
     (file,) = folder.glob("*.tar.gz")
     return file
 

@@ -61,10 +61,12 @@ def run_beside(command: Sequence[str], folder: Path, environment: dict[str, str]
 
 def write_secrets(folder: Path) -> str:
     """Make the files that the comment of compose.yaml makes, and return the password of the database."""
-    folder.mkdir(mode=0o755)
+    folder.mkdir()
+    folder.chmod(0o755)  # compose mounts each file by itself, here the folder is on the way to them
     names = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))["secrets"]
     for name in names:
         (folder / name).write_text("" if name.endswith("api_key") else f"{secrets.token_hex(32)}\n")
+        (folder / name).chmod(0o644)
     return (folder / "postgres_password").read_text().strip()
 
 

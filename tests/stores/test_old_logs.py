@@ -15,7 +15,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.conversation import events
 from toolyard.core.conversation.events import Durable, Entry
 from toolyard.core.conversation.notes import Note
-from toolyard.core.conversation.settings import Settings, SettingsChange
+from toolyard.core.conversation.settings import AppliedPreset, Settings, SettingsChange
 from toolyard.core.items import (
     Call,
     FilePart,
@@ -304,6 +304,13 @@ WRITTEN_EVENTS: tuple[Durable, ...] = (
         preset=SettingsChange(system_prompt="Be kind.", model="other", max_tokens=4000),
         native=Seal(provider="anthropic", data='{"cache_control":{"type":"ephemeral"}}'),
     ),
+    events.ConversationChanged(
+        settings=Settings(model="preset:Shopping list"),
+        preset=AppliedPreset(model="other", change=SettingsChange(system_prompt="Be kind.", max_tokens=4000)),
+    ),
+    events.TurnEnded(
+        items=ITEMS, finish="calls", usage=USAGE, model="demo-2", output_problem=PROBLEM, stop_sequence="END"
+    ),
     events.TurnEnded(
         items=ITEMS,
         finish="calls",
@@ -312,6 +319,7 @@ WRITTEN_EVENTS: tuple[Durable, ...] = (
         fallback="scripted:other",
         cost=COST,
         output_problem=PROBLEM,
+        stop_sequence="END",
     ),
     events.TurnFailed(problem=PROBLEM, cost=Cost(micros=0, price="local", estimated=True)),
     events.CallEnded(result=RESULT, cost=Cost(micros=250_000, price="tool")),

@@ -31,14 +31,44 @@ async def serve_app(
     plain = uvicorn.Config(
         app, port=0, lifespan="off", log_level="error", timeout_graceful_shutdown=2, ws="websockets-sansio"
     )
-    server = uvicorn.Server(config or plain)
+    server = PromptServer(config or plain)
     listening = listen()
     task = asyncio.create_task(server.serve(sockets=[listening]))
     try:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
     finally:
-        server.should_exit = True
+        server.stop()
         await task
+
+
+class PromptServer(uvicorn.Server):
+    """uvicorn without its pauses: its own loop looks ten times a second whether to stop, and then waits once more."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._stopped = asyncio.Event()
+
+    def stop(self) -> None:
+        self.should_exit = True
+        self._stopped.set()
+
+    async def main_loop(self) -> None:
+        await self.on_tick(0)
+        await self._stopped.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for listener in (*self.servers, *(sockets or ())):
+            listener.close()
+        state = self.server_state
+        for connection in list(state.connections):
+            connection.shutdown()
+        try:
+            async with asyncio.timeout(self.config.timeout_graceful_shutdown):
+                while state.connections or state.tasks:  # noqa: ASYNC110 - uvicorn tells nobody
+                    await asyncio.sleep(0.001)
+        except TimeoutError:
+            for request in state.tasks:
+                request.cancel()
 
 
 class SocketClient:

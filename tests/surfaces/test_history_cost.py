@@ -11,7 +11,11 @@ import pytest
 from surfaces.api_client import ApiClient, Json, open_api_client
 from surfaces.app_client import PATH
 from toolyard import Limits
+from toolyard.core.items import Item, Result
+from toolyard.surfaces.openai.responses.parse import InputReader
+from toolyard.surfaces.shared.history import read_history
 from toolyard.testing import Scripted, say
+from wire.local import CountingClock
 
 MANY = 5000
 MAX_FUNCTION_CALLS = 14
@@ -94,24 +98,80 @@ async def test_others_get_their_turn_while_a_long_conversation_is_shown() -> Non
         assert await count_turns_of_others(show(long, MANY)) >= few + MANY // 500
 
 
+async def count_function_calls(work: Awaitable[object]) -> int:
+    calls = 0
+
+    def count_calls(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count_calls)
+    try:
+        await work
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
 @ENDPOINTS
 async def test_a_message_of_a_history_takes_few_function_calls(ask: Ask) -> None:
-    async def count_function_calls(http: ApiClient, messages: int) -> int:
-        calls = 0
-
-        def count_calls(frame: FrameType, event: str, argument: object) -> None:
-            nonlocal calls
-            calls += event in ("call", "c_call")
-
-        sys.setprofile(count_calls)
-        try:
-            await ask(http, messages)
-        finally:
-            sys.setprofile(None)
-        return calls
-
     async with open_api_client(Scripted(lambda _: say("ok")), limits=LIMITS, windows=WINDOW) as http:
         await ask(http, 4)
         assert (
-            await count_function_calls(http, MANY) - await count_function_calls(http, 4)
+            await count_function_calls(ask(http, MANY)) - await count_function_calls(ask(http, 4))
         ) / MANY <= MAX_FUNCTION_CALLS
+
+
+def build_call(number: int) -> Json:
+    return {"type": "function_call", "call_id": f"c{number}", "name": "add_to_cart", "arguments": "{}"}
+
+
+def build_output(number: int) -> Json:
+    return {"type": "function_call_output", "call_id": f"c{number}", "output": f"output {number}"}
+
+
+def build_split_results(calls: int) -> list[Json]:
+    """Return calls whose results come in two items each."""
+    return [build(number) for build in (build_call, build_output, build_output) for number in range(calls)]
+
+
+def build_late_result(calls: int) -> list[Json]:
+    """Return calls with their results after a call whose result comes last."""
+    later = [item for number in range(1, calls) for item in (build_call(number), build_output(number))]
+    return [build_call(0), *later, build_output(0)]
+
+
+@pytest.mark.parametrize("build", [build_split_results, build_late_result])
+async def test_the_work_for_a_result_does_not_grow_with_the_history(build: Callable[[int], list[Json]]) -> None:
+    def read(size: int) -> Awaitable[list[Item]]:
+        return read_history(build(size), CountingClock(), InputReader().add, field="input")
+
+    few, many = await count_function_calls(read(500)), await count_function_calls(read(1_000))
+    assert many <= 2.1 * few
+    results = [item.content for item in await read(3) if isinstance(item, Result)]
+    if build is build_split_results:
+        assert results == [f"output {number}\noutput {number}" for number in range(3)]
+    else:
+        assert results == ["output 1", "output 2", "output 0"]
+
+
+def build_blocks(messages: int) -> list[Json]:
+    """Return messages in Anthropic's shape with 1,000 calls or results each."""
+    history: list[Json] = []
+    for number in range(messages // 2):
+        ids = [f"toolu_{number}_{index}" for index in range(1_000)]
+        calls: list[Json] = [{"type": "tool_use", "id": id, "name": "add_to_cart", "input": {}} for id in ids]
+        results = [{"type": "tool_result", "tool_use_id": id, "content": "ok"} for id in ids]
+        history += [{"role": "assistant", "content": calls}, {"role": "user", "content": results}]
+    return history
+
+
+async def test_others_get_their_turn_while_messages_of_many_blocks_are_read() -> None:
+    async def count(messages: int) -> None:
+        body = {"model": "default", "messages": [{"role": "user", "content": "go"}, *build_blocks(messages)]}
+        assert (await http.send_request("POST", "/v1/messages/count_tokens", body))[0] == 200
+
+    async with open_api_client([]) as http:
+        await count(0)
+        few = await count_turns_of_others(count(0))
+        assert await count_turns_of_others(count(20)) >= few + 18

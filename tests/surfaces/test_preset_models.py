@@ -3,17 +3,21 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 from msgspec import Struct
 
+from support import wait_until
 from surfaces.api_client import Json, build_key, build_yard
 from surfaces.http_server import SocketClient, connect_client
 from surfaces.openai.clients import add_to_groceries, added, order
 from toolyard import Yard, tool
+from toolyard.core.caller import Caller
 from toolyard.core.conversation.settings import Settings
 from toolyard.testing import Scripted, call, say
 from toolyard.venues.function import as_tool
 
+CALLER = Caller(user="ann", tenant="t")
 MODEL = "preset:Shopping list"
 QUESTION: Json = {"role": "user", "content": "Add milk"}
 PART: Json = {"type": "text", "text": "Add milk"}
@@ -76,6 +80,7 @@ async def open_clients(*script: Json, **wiring: Json) -> AsyncGenerator[PresetCl
         build_key("bob"),
         build_key("eve", tenant="other"),
         build_key("kim", models=frozenset({"other"})),
+        build_key("sam", tools=frozenset({"order"})),
     ]
     model = Scripted(list(script))
     tools = [as_tool(function) for function in (add_to_groceries, order, pay)]
@@ -155,6 +160,90 @@ async def test_a_preset_brings_its_tools_where_conversations_begin_with_none() -
         await clients.save()
         await clients.ask("/v1/chat/completions")
     assert [tool.name for tool in clients.model.requests[0].offer.tools] == ["add_to_groceries"]
+
+
+async def test_a_request_for_no_tools_gets_none_of_the_preset_where_conversations_begin_with_none() -> None:
+    async with open_clients(say("a"), say("b"), default_settings=Settings(tools=frozenset())) as clients:
+        await clients.save()
+        for path in ("/v1/messages", "/v1/chat/completions"):
+            await clients.ask(path, {**REQUESTS[path], "toolyard": {"server_tools": "none"}})
+    assert [request.offer.tools for request in clients.model.requests] == [(), ()]
+
+
+async def test_a_run_in_line_gets_the_preset_that_its_conversation_gets_meanwhile() -> None:
+    script = [call("order", item="milk"), say("ordered"), say("second"), say("third")]
+    async with open_clients(*script) as clients:
+        await clients.save()
+        _, created = await clients.ask("/conversations", {"title": "T", "system_prompt": "Be brief."})
+        path: str = f"/conversations/{created['conversation']['id']}"
+        _, waiting = await clients.ask(f"{path}/chat", {"content": "Order milk"})
+        for content, more in (("Second", {}), ("Third", {"model": "given"})):
+            status, queued = await clients.ask(f"{path}/chat", {"content": content, **more})
+            assert (status, queued["status"]) == (202, "queued")
+        status, refused, _ = await clients.client.ask("PUT", path, {"model": "preset:none"}, x_api_key="ann")
+        assert (status, refused["error"]) == (404, "there is no preset 'none'")
+        status, changed, _ = await clients.client.ask("PUT", path, {"model": MODEL}, x_api_key="ann")
+        assert status == 200, changed
+        await clients.ask(f"{path}/calls/{waiting['waiting'][0]['call_id']}/approve", {"remember": "no"})
+        await wait_until(lambda: len(clients.model.requests) == 4)
+    before, _, second, third = clients.model.requests
+    assert "You keep the list." not in before.system + third.system
+    assert second.system.endswith("You keep the list.\n\nBe brief.")
+    assert [tool.name for tool in second.offer.tools] == ["add_to_groceries"]
+    assert (second.model, third.model) == ("given", "given")
+
+
+async def test_a_key_cannot_give_a_run_in_line_a_preset_with_another_model() -> None:
+    async with open_clients() as clients:
+        await clients.save()
+        _, created = await clients.ask("/conversations", {"title": "T"}, key="kim")
+        path: str = f"/conversations/{created['conversation']['id']}"
+        status, refused, _ = await clients.client.ask("PUT", path, {"model": MODEL}, x_api_key="kim")
+    assert (status, refused["error"]) == (403, "your key is not for the model 'given'")
+
+
+@pytest.mark.parametrize("model", ["preset:Shopping list", "preset:other", "given@plain", "@plain"])
+async def test_a_preset_is_refused_if_its_model_is_a_preset_or_the_name_of_a_model_without_tools(model: str) -> None:
+    async with open_clients() as clients:
+        body = {"settings": {**SETTINGS, "model": model}}
+        status, answer, _ = await clients.client.ask("PUT", "/presets/x", body, x_api_key="ann")
+        details: Json = answer["details"]
+        assert (status, details["fields"][0]["key"]) == (422, "settings.model"), answer
+        # One that an earlier version has saved.
+        await clients.yard.service.presets.save(CALLER, "x", msgspec.json.encode({"model": model}), shared=True)
+        status, answer = await clients.ask("/v1/messages", {**REQUESTS["/v1/messages"], "model": "preset:x"})
+        assert (status, answer["error"]["message"]) == (404, "there is no preset 'x'")
+
+
+async def test_an_unknown_tool_choice_names_only_tools_that_the_key_may_use() -> None:
+    choice = {"type": "tool", "name": "nothing"}
+    tool = {"name": "mine", "input_schema": {"type": "object"}}
+    async with open_clients() as clients:
+        body = {**REQUESTS["/v1/messages"], "model": "given", "tool_choice": choice, "tools": [tool]}
+        status, answer = await clients.ask("/v1/messages", body, key="sam")
+    message: str = answer["error"]["message"]
+    assert (status, "order" in message, "mine" in message) == (400, True, True), message
+    assert "pay" not in message and "add_to_groceries" not in message
+
+
+async def count_tokens(clients: PresetClient, **fields: Json) -> int:
+    status, answer = await clients.ask("/v1/messages/count_tokens", {"messages": [QUESTION], **fields})
+    assert status == 200, answer
+    return int(answer["input_tokens"])
+
+
+async def test_a_count_of_tokens_has_the_prompt_and_the_tools_of_a_preset() -> None:
+    async with open_clients(default_settings=Settings(tools=frozenset({"order"}))) as clients:
+        await clients.save(name="a", system_prompt="", tools=[])
+        await clients.save(name="b", system_prompt="x" * 400, tools=[])
+        await clients.save(name="c", system_prompt="", tools=["add_to_groceries", "order"])
+        plain, bare, prompt, tools = [
+            await count_tokens(clients, model=model) for model in ("default", "preset:a", "preset:b", "preset:c")
+        ]
+        narrow = await count_tokens(clients, model="preset:c", toolyard={"server_tools": ["order"]})
+        none = await count_tokens(clients, model="preset:c", toolyard={"server_tools": "none"})
+    assert prompt - bare >= 100
+    assert bare == none < plain == narrow < tools
 
 
 async def test_an_open_run_keeps_the_preset_and_the_next_one_gets_the_new_one_or_404() -> None:

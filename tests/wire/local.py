@@ -11,7 +11,7 @@ from aiohttp import web
 
 from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.conversation.history import History
-from toolyard.core.items import Item, TextPart, UserMessage
+from toolyard.core.items import Item, Seal, TextPart, UserMessage
 from toolyard.core.ports import Model, ModelRequest, Offer
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
 from toolyard.core.tools.definition import Tool, hash_definition
@@ -56,6 +56,7 @@ def request(
     clock: CountingClock | None = None,
     model: str = "test-model",
     options: Options = DEFAULT_OPTIONS,
+    native: Seal | None = None,
 ) -> ModelRequest:
     history = items if isinstance(items, History) else History(items)
     return ModelRequest(
@@ -69,6 +70,7 @@ def request(
         memo={} if memo is None else memo,
         correlation_id=correlation_id,
         options=options,
+        native=native,
     )
 
 

@@ -216,7 +216,8 @@ def faults_of(body: bytes) -> list[str]:
     faults += _tool_faults(request_body)
     if any(isinstance(block, ToolUse | ToolResult) for block in blocks) and not request_body.tools:
         faults.append("requests which include tool_use or tool_result blocks must define tools")
-    marks = json.dumps(json.loads(body)).count('"cache_control"')
+    marked = (*blocks, *(request_body.system or ()), *(request_body.tools or ()))
+    marks = sum(getattr(part, "cache_control", None) is not None for part in marked)
     if marks > MAX_MARKS:
         faults.append(f"a maximum of {MAX_MARKS} blocks with cache_control may be provided, found {marks}")
     return [*faults, *_thinking_faults(request_body)]
@@ -429,8 +430,8 @@ def encode_tool_use(index: int, id: str, name: str, *pieces: str, kind: str = "t
     return encode_block(index, {"type": kind, "id": id, "name": name, "input": {}}, *deltas)
 
 
-def encode_end(reason: str = "end_turn", **usage: int) -> bytes:
-    delta = {"stop_reason": reason, "stop_sequence": None}
+def encode_end(reason: str = "end_turn", stop_sequence: str | None = None, **usage: int) -> bytes:
+    delta = {"stop_reason": reason, "stop_sequence": stop_sequence}
     return event("message_delta", delta=delta, usage={"output_tokens": 5, **usage}) + event("message_stop")
 
 

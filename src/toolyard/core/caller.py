@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from fnmatch import fnmatchcase
+from typing import Literal
 
 from msgspec import Struct
 
@@ -9,6 +10,10 @@ from toolyard.core.tool_identity import BoundName
 
 BUILT_IN_ROLES = frozenset({"admin", "operator", "approver"})
 """Roles that Toolyard itself uses. Any other role has a meaning only in the rules of tools."""
+
+
+ServerTools = Literal["", "all", "none"]
+"""Whether the server's tools run in a request that may bring tools of its own; empty leaves it to the endpoint."""
 
 
 class Caller(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -27,6 +32,8 @@ class Caller(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The models that the caller's key is limited to, by name or as patterns; empty means any."""
     key: str = ""
     """The name of the API key of the request; empty for a person, a token or a program of its own."""
+    server_tools: ServerTools = ""
+    """What the caller's key says of the server's tools, where a request says nothing."""
 
     @property
     def administers_server(self) -> bool:

@@ -5,7 +5,7 @@ opposite with its clients. A seal comes from a client, too: each struct names al
 """
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -15,8 +15,6 @@ from toolyard.core.json_types import is_list, is_object
 
 WIRE = "messages"
 """The name of the API's wire."""
-Mark = dict[str, object]
-"""A `cache_control`: the type, and how long the provider keeps what comes before it."""
 MAX_MARKS = 4
 """How many marks a request may have."""
 CODE_EXECUTION_TOOLS = {"bash_code_execution": "code_execution", "text_editor_code_execution": "code_execution"}
@@ -27,6 +25,13 @@ REDACTED_PREFIX = "redacted_thinking:"
 """Begins the signature of a `redacted_thinking` block, whose text the provider encrypts."""
 RESULT_SUFFIX = "_tool_result"
 T = TypeVar("T")
+
+
+class Mark(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A `cache_control`: the provider is to cache what comes before it, for its usual time or a longer one."""
+
+    type: Literal["ephemeral"]
+    ttl: Literal["5m", "1h"] | None = None
 
 
 class SealedCall(Struct, omit_defaults=True):
@@ -80,11 +85,21 @@ class SystemBlock(Struct, omit_defaults=True):
     cache_control: Mark | None = None
 
 
+class ThinkingFields(Struct, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
+    """How much the model is to think, and what it shows of that."""
+
+    type: str
+    budget_tokens: int | None = None
+    display: Literal["summarized", "omitted", "updates"] | None = None
+    block_binding: dict[Literal["prefix_mismatch_behavior"], Literal["error", "drop_block"] | None] | None = None
+    """What happens to thinking of another conversation."""
+
+
 class RequestFields(Struct, omit_defaults=True, forbid_unknown_fields=True):
     """What a request says in the words of this API and of no other."""
 
     system: list[SystemBlock] = []
-    thinking: dict[str, object] | None = None
+    thinking: ThinkingFields | None = None
     effort: str = ""
     betas: list[str] = []
 

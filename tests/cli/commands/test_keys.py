@@ -82,7 +82,7 @@ def test_keys_of_the_file_count_when_a_key_is_added_to_the_store(tmp_path: Path)
 
 def test_a_key_is_rotated_with_an_overlap_and_listed_with_its_limits(tmp_path: Path) -> None:
     admin = run_toolyard(tmp_path, "keys", "add", "me", "--user", "me", "--role", "admin").out.splitlines()[0]
-    limits = ("--expires", "30d", "--tool", "stock_*", "--origin", "https://shop.example")
+    limits = ("--expires", "30d", "--tool", "stock_*", "--server-tools", "none", "--origin", "https://shop.example")
     added = run_toolyard(tmp_path, "keys", "add", "shop", "--user", "shop", *limits)
     assert added.code == 0, added.errors
     old = added.out.splitlines()[0]
@@ -96,7 +96,9 @@ def test_a_key_is_rotated_with_an_overlap_and_listed_with_its_limits(tmp_path: P
         assert [request_json(tools, headers=bearer(secret) | page)[0] for secret in (old, new)] == [200, 200]
         listed = run_toolyard(tmp_path, "keys", "list", TOOLYARD_KEY=admin).out
         shop = next(line for line in listed.splitlines() if line.startswith("shop"))
-        assert "stock_* https://shop.example" in shop and "never" not in shop, "it expires, and was used"
+        assert "stock_* server-tools=none https://shop.example" in shop and "never" not in shop, (
+            "it expires, and was used"
+        )
     again = run_toolyard(tmp_path, "keys", "rotate", "shop")
     assert again.code == 0 and "no longer accepted" in again.out
     with start_server(tmp_path) as server:

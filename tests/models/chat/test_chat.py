@@ -39,6 +39,25 @@ HI = [user("hi")]
 KEY = "sk-very-secret-0123456789"
 
 
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"stop_reason": "END"}, "END"),
+        ({"matched_stop": "END"}, "END"),
+        ({"stop_reason": 151645, "matched_stop": None}, ""),
+        ({}, ""),
+    ],
+    ids=["vLLM", "SGLang", "a token", "OpenAI"],
+)
+async def test_the_stop_sequence_is_read_where_a_server_tells_it(fields: dict[str, object], told: str) -> None:
+    choice: dict[str, object] = {"index": 0, "delta": {}, "finish_reason": "stop", **fields}
+    ending = event({"choices": [choice]})
+    server = StrictChat(Reply(packets=[chunk(content="hi"), ending, DONE]))
+    async with server.serving() as base_url, open_model(OpenAIChat(base_url=base_url)) as model:
+        last = (await events_of(model, request(HI)))[-1]
+    assert isinstance(last, TurnEnded) and last.stop_sequence == told
+
+
 async def test_it_is_a_model() -> None:
     model: Model = OpenAIChat(base_url="http://127.0.0.1:1/v1")
     await model.close()

@@ -239,6 +239,48 @@ def test_prior_elements_stay_byte_for_byte_the_same_but_for_the_marks() -> None:
         before = body
 
 
+def marked(message: UserMessage) -> UserMessage:
+    return replace(message, seal=Seal(provider="anthropic", data=json.dumps([MARK])))
+
+
+def list_marked(sent: Json) -> list[str]:
+    """Return the texts of the marked blocks."""
+    blocks = [*sent.get("system", ()), *(block for message in sent["messages"] for block in message["content"])]
+    return [block.get("text", block["type"]) for block in blocks if "cache_control" in block]
+
+
+NATIVE = Seal(provider="anthropic", data='{"system":[{"text":"s","cache_control":{"type":"ephemeral","ttl":"1h"}}]}')
+
+
+@pytest.mark.parametrize("native", [NATIVE, None], ids=["this client", "another client"])
+def test_the_last_marks_of_a_client_are_kept_and_data_that_looks_like_a_mark_is_not_touched(
+    native: Seal | None,
+) -> None:
+    """A history may hold marks of earlier requests, and be continued by a client of another API."""
+    lookalike: Json = {"a": 1, **MARK, "text": ',"cache_control": {"type":"ephemeral"}', "nested": [MARK] * 3}
+    schema: Json = {"type": "object", "properties": {"cache_control": {"type": "object"}}}
+    tools = offer(Tool(name="add", description="Add.", parameters=schema))
+    questions = [marked(user(f"q{n}", f"u{n}")) for n in range(6)]
+    items = [questions[0], call("c", **lookalike), result("c", json.dumps(lookalike)), *questions[1:]]
+    sent = body(*items, tools=tools, system="s", native=native)
+    assert list_marked(sent) == (["s", "q3", "q4", "q5"] if native else ["q2", "q3", "q4", "q5"])
+    use, answer = sent["messages"][1]["content"][0], sent["messages"][2]["content"][0]
+    assert use["input"] == lookalike and json.loads(answer["content"]) == lookalike
+    assert sent["tools"][0]["input_schema"]["properties"] == schema["properties"]
+
+
+def test_a_mark_stays_beside_half_a_character() -> None:
+    sent = body(marked(user("a\ud83d")), call("c", cache_control=MARK, half="\ud800"), result("c"), native=NATIVE)
+    assert list_marked(sent) == ["a\ufffd"]
+    assert sent["messages"][1]["content"][0]["input"] == {"cache_control": MARK, "half": "\ufffd"}
+
+
+@pytest.mark.parametrize("mark", [{"type": "ephemeral", "scope": "x"}, {"type": "x"}, {"type": "ephemeral", "ttl": {}}])
+def test_a_mark_that_the_provider_does_not_have_is_left_out(mark: Json) -> None:
+    seal = Seal(provider="anthropic", data=json.dumps([{"cache_control": mark}]))
+    assert list_marked(body(replace(user("hi"), seal=seal), native=NATIVE, system="s")) == ["s"]
+
+
 def get_encode_cache(memo: dict[str, object]) -> EncodeCache:
     (cache,) = memo.values()
     assert isinstance(cache, EncodeCache)

@@ -47,3 +47,21 @@ def test_a_copy_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
         copy_file(path, copy)
     assert copy.read_bytes() == b"an earlier copy"
     assert sorted(file.name for file in tmp_path.iterdir()) == ["copy.db", "store.db"]
+
+
+async def test_two_copies_to_the_same_place_at_once_do_not_touch_each_other(tmp_path: Path) -> None:
+    path, copy = tmp_path / "store.db", tmp_path / "copy.db"
+    async with open_store(path) as store:
+        await store.put_blob("c", "blob", bytes(BLOB_BYTES * 2))
+        unfinished: list[Path] = []
+
+        def copy_again(done: int, total: int) -> None:
+            if not unfinished:
+                unfinished.extend(tmp_path.glob("copy.db.*.partial"))
+                copy_file(path, copy)
+
+        copy_file(path, copy, copy_again)
+    assert len(unfinished) == 1 and not unfinished[0].exists()
+    assert sorted(file.name for file in tmp_path.glob("copy.db*")) == ["copy.db"]
+    async with open_store(copy) as store:
+        assert await store.list_blob_handles("c") == ["blob"]

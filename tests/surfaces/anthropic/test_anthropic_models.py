@@ -190,6 +190,20 @@ async def test_a_tool_that_anthropic_defines_and_the_client_runs_passes_unchange
     assert tools is not None and (tools[0].type, tools[0].input_schema) == ("bash_20250124", None)
 
 
+async def test_only_known_fields_of_anthropics_own_tools_are_passed_on() -> None:
+    screen: Json = {"type": "computer_20250124", "name": "computer", "display_width_px": 800, "display_height_px": 600}
+    async with serve_provider(StrictMessages()) as served:
+        for tool, words in (
+            ({"type": "bash_20250124", "name": "bash", "max_characters": 9}, "tools.0.max_characters: is unknown"),
+            ({**screen, "display_number": "1"}, "tools.0.display_number: must be a number"),
+            ({**screen, "mcp_server_name": "x"}, "tools.0.mcp_server_name: is unknown"),
+            ({**screen, "strict": "yes"}, "tools.0.strict: must be true or false"),
+            ({**screen, "allowed_callers": ["code"]}, "tools.0.allowed_callers: must be"),
+        ):
+            with pytest.raises(BadRequestError, match=words):
+                await served.create(tools=[tool])
+
+
 def build_search_reply() -> Reply:
     hit = {"type": "web_search_result", "url": "https://a.org", "title": "A", "encrypted_content": "enc_1"}
     result: Json = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [hit]}
@@ -230,6 +244,22 @@ async def test_a_search_of_the_provider_keeps_its_order_its_results_and_its_cita
     assert sent == ["TextBlock", "ServerToolUse", "WebSearchResult", "TextBlock", "TextBlock"]
     last = provider.requests[-1].messages[1].content[-1]
     assert getattr(last, "citations", None) is not None
+
+
+@both
+async def test_the_stop_sequence_that_ended_the_answer_is_told(streamed: bool) -> None:
+    stopped = [encode_start(), encode_text(0, "One, two, "), encode_end("stop_sequence", "three")]
+    provider = StrictMessages(Reply(packets=stopped), says("One"), Reply(packets=stopped))
+    async with serve_provider(provider) as served:
+        answers = [
+            await ask(served, streamed, HELLO, **fields)
+            for fields in ({"stop_sequences": ["three", "four"]}, {"stop_sequences": ["three"]}, {})
+        ]
+    assert [(answer.stop_reason, answer.stop_sequence) for answer in answers] == [
+        ("stop_sequence", "three"),
+        ("end_turn", None),
+        ("end_turn", None),
+    ], "the last one did not ask for it"
 
 
 async def test_documents_keep_what_is_said_of_them_and_an_effort_is_passed() -> None:

@@ -16,6 +16,10 @@ ASKED: Json = {"role": "user", "content": "x"}
 QUESTION: Json = {"model": "default", "max_tokens": 100, "messages": [ASKED]}
 CALL: Json = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}
 RESULT: Json = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "1"}
+MARK: Json = {"type": "ephemeral"}
+SEARCH: Json = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}}
+HIT: Json = {"type": "web_search_result"}
+FOUND: Json = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [HIT]}
 TOOL: Json = {"name": "f", "input_schema": {"type": "object"}}
 
 
@@ -38,7 +42,8 @@ def answer(*blocks: Json) -> Json:
         ({**QUESTION, "model": "preset:none"}, 404, "there is no preset 'none'"),
         ({**QUESTION, "max_tokens": None}, 400, "max_tokens"),
         ({"model": "default", "messages": [ASKED]}, 400, "missing required field `max_tokens`"),
-        ({**QUESTION, "max_tokens": 0}, 400, "max_tokens"),
+        ({**QUESTION, "max_tokens": 0}, 400, "max_tokens: Expected `int` >= 1"),
+        ({**QUESTION, "max_tokens": 10_000_001}, 400, "max_tokens: Expected `int` <= 10000000"),
         (
             {**QUESTION, "mcp_servers": [{"type": "url", "url": "https://x", "name": "x"}]},
             400,
@@ -51,6 +56,12 @@ def answer(*blocks: Json) -> Json:
         (with_messages({"role": "user", "content": 7}), 400, "messages.0.content: must be a text or a list"),
         (with_messages({"role": "user", "content": " "}), 400, "messages.0.content: has no text"),
         (with_messages({"role": "robot", "content": "x"}), 400, "messages.0.role: must be user, assistant or system"),
+        (with_blocks(*[TEXT] * 2_001), 400, "messages.0.content: has more than 2,000 blocks"),
+        (
+            with_messages(ASKED, answer(CALL), {"role": "user", "content": [{**RESULT, "content": [TEXT] * 2_000}]}),
+            400,
+            "messages.2.content: has more than 2,000 blocks",
+        ),
         (with_blocks(7), 400, "messages.0.content.0: must be a block"),
         (with_blocks({"type": "container_upload", "file_id": "f"}), 400, "messages.0.content.0: a block of the type"),
         (with_blocks({"type": "image", "source": {"type": "file", "file_id": "f"}}), 400, "there is no file store"),
@@ -59,8 +70,18 @@ def answer(*blocks: Json) -> Json:
             400,
             "messages.0.content.0.source.data: must be base64",
         ),
-        (with_blocks({"type": "image", "source": {"type": "url", "url": "file:///x"}}), 400, "an address of https:"),
+        (
+            with_blocks({"type": "image", "source": {"type": "url", "url": "file:///x"}}),
+            400,
+            "must be an address of https: or http:",
+        ),
         (with_blocks({**TEXT, "cache_control": {"type": "forever"}}), 400, "messages.0.content.0.cache_control"),
+        (
+            with_blocks({**TEXT, "cache_control": {"type": "ephemeral", "scope": "x"}}),
+            400,
+            "messages.0.content.0.cache_control: must be",
+        ),
+        (with_blocks({**TEXT, "cache_control": {"type": "ephemeral", "ttl": []}}), 400, "content.0.cache_control"),
         (with_blocks(RESULT), 400, "answers no call before it"),
         (
             with_messages(ASKED, answer(CALL), {"role": "user", "content": [RESULT, RESULT]}),
@@ -87,11 +108,39 @@ def answer(*blocks: Json) -> Json:
             400,
             "messages.1.content.0: answers no server_tool_use",
         ),
+        (
+            with_messages(
+                ASKED,
+                answer(SEARCH, {**FOUND, "content": [{**HIT, "cache_control": MARK}]}),
+                ASKED,
+            ),
+            400,
+            "messages.1.content.1.content: may have no cache_control inside",
+        ),
+        (
+            with_messages(ASKED, answer({**TEXT, "citations": [{"cited_text": "x", "cache_control": MARK}]}), ASKED),
+            400,
+            "messages.1.content.0.citations: may have no cache_control inside",
+        ),
+        *(
+            (with_messages(ASKED, answer({**SEARCH, "caller": caller}, FOUND), ASKED), 400, "content.0.caller")
+            for caller in ("direct", {"type": "me"}, {"type": "direct", "more": 1}, {"type": "direct", "tool_id": 7})
+        ),
         ({**QUESTION, "system": [{"type": "image"}]}, 400, "system.0: must be a block of text"),
         ({**QUESTION, "tools": [{"name": "f"}]}, 400, "tools.0.input_schema: is missing"),
         ({**QUESTION, "tools": [{**TOOL, "name": ""}]}, 400, "tools.0: has no name"),
         ({**QUESTION, "tools": [{"type": "code_execution_20250825", "name": "c"}]}, 400, "tools.0.type"),
         ({**QUESTION, "tools": [{"type": "mcp_toolset", "mcp_server_name": "x"}]}, 400, "tools.0.type"),
+        *(
+            ({**QUESTION, "tools": [{"type": kind, "name": "c"}]}, 400, f"tools.0.type: {kind!r} cannot be used here")
+            for kind in ("bash_", "bash_x", "bash_20250124x", "text_editor_code_execution_20250825", "web_search_x")
+        ),
+        ({**QUESTION, "tools": [{**TOOL, "max_uses": 1}]}, 400, "tools.0.max_uses: is unknown"),
+        (
+            {**QUESTION, "tools": [{**TOOL, "allowed_callers": ["code_execution_20250825"]}]},
+            400,
+            'tools.0.allowed_callers: must be ["direct"]',
+        ),
         (
             {**QUESTION, "tools": [{"type": "web_search_20250305", "name": "web_search", "allowed_domains": ["a"]}]},
             400,
@@ -104,6 +153,14 @@ def answer(*blocks: Json) -> Json:
         ({**QUESTION, "stop_sequences": [""]}, 400, "stop_sequences: must hold texts"),
         ({**QUESTION, "thinking": {"type": "enabled", "budget_tokens": 1_024}}, 400, "thinking.budget_tokens"),
         ({**QUESTION, "thinking": {"type": "deep"}}, 400, "thinking.type"),
+        ({**QUESTION, "thinking": {"type": "adaptive", "depth": 3}}, 400, "unknown field `depth`"),
+        ({**QUESTION, "thinking": {"type": "adaptive", "display": "all"}}, 400, "thinking.display"),
+        ({**QUESTION, "tool_choice": {"type": "auto", "only": "f"}}, 400, "unknown field `only`"),
+        (
+            {**QUESTION, "tool_choice": {"type": "auto", "disable_parallel_tool_use": "yes"}},
+            400,
+            "tool_choice.disable_parallel_tool_use",
+        ),
         ({**QUESTION, "output_config": {"effort": "huge"}}, 400, "output_config.effort"),
         ({**QUESTION, "output_config": {"format": {"type": "yaml"}}}, 400, "output_config.format"),
         (
@@ -125,6 +182,15 @@ async def test_a_bad_request_says_what_to_change(body: object, status: int, word
     assert error["type"] == ("not_found_error" if status == 404 else "invalid_request_error")
     assert words in str(error["message"]), error
     assert set(content) == {"type", "error", "request_id"} and headers["request-id"] == content["request_id"]
+
+
+async def test_a_wrong_header_is_named() -> None:
+    async with build_yard([], allowed_models=frozenset({"default"})) as yard, connect_client(yard) as client:
+        for path in (PATH, f"{PATH}/count_tokens"):
+            body = {name: value for name, value in QUESTION.items() if path == PATH or name != "max_tokens"}
+            status, content, _ = await client.ask("POST", path, body, x_toolyard_server_tools="all, nothing")
+            error: Json = content["error"]
+            assert (status, error["message"]) == (400, "x-toolyard-server-tools: there is no tool 'all'")
 
 
 WHOLE: Json = {
@@ -156,8 +222,8 @@ WHOLE: Json = {
         answer(
             {"type": "thinking", "thinking": "Hm", "signature": "s"},
             {**TEXT, "citations": [{"type": "char_location", "cited_text": "x"}]},
-            {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}},
-            {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [{"type": "web_search_result"}]},
+            {**SEARCH, "caller": {"type": "direct"}},
+            FOUND,
             {"type": "mcp_tool_use", "id": "mcptoolu_1", "name": "g", "server_name": "s", "input": {}},
             {"type": "mcp_tool_result", "tool_use_id": "mcptoolu_1", "is_error": False, "content": [TEXT]},
             CALL,

@@ -26,9 +26,12 @@ from surfaces.openai.test_held_approvals import Waits
 from surfaces.openai.test_left_clients import LEAVE_S, PausingModel
 from toolyard.core.errors import Refused
 from toolyard.core.items import Problem
+from toolyard.core.store.access import Key
+from toolyard.engine.access.authentication import hash_key
 from toolyard.engine.loop import left_runs
 from toolyard.surfaces.shared.call_ids import parse_call_id
-from toolyard.testing import Turn, call, fail, say, together
+from toolyard.testing import Scripted, Turn, call, fail, say, together
+from toolyard.venues.function import as_tool
 
 PHOTO = define_tool("take_photo", of={"type": "string"})
 RETRY = {"x-stainless-retry-count": "1"}
@@ -104,6 +107,31 @@ async def test_a_retry_joins_the_run_and_a_new_request_does_not(streamed: bool) 
         second = await ask(served, streamed)
         assert (second.id != first.id, join_texts(second)) == (True, "two")
     assert added == ["milk"]
+
+
+@pytest.mark.parametrize("again", [RETRY, {"idempotency-key": "k"}], ids=["retry", "key"])
+async def test_requests_that_differ_in_a_header_or_a_keys_scope_are_not_taken_as_one(again: dict[str, str]) -> None:
+    """Their bodies are the same, but not what they may do."""
+    others = Key(name="other", hash=hash_key("ann-other"), user="ann", tenant="t", tools=frozenset({"none"}))
+    script = Scripted(lambda _: say("fine"))
+    async with build_yard(script, keys=(build_key("ann"), others)) as yard, connect_client(yard) as client:
+        answers: list[tuple[int, Json]] = []
+        for key, headers in (
+            ("ann", {}),
+            ("ann", {"anthropic-beta": "b-2026-01-01"}),
+            ("ann", {"x-toolyard-server-tools": "none"}),
+            ("ann-other", {}),
+            ("ann", {}),
+        ):
+            names = {name.replace("-", "_"): value for name, value in {**again, **headers}.items()}
+            answers.append((await client.ask("POST", "/v1/messages", BODY, x_api_key=key, **names))[:2])
+    ids = [answer.get("id") for _, answer in answers]
+    assert ids[0] is not None and ids[0] == ids[-1], "the same request joins"
+    if "idempotency-key" in again:
+        assert [status for status, _ in answers] == [200, 400, 400, 400, 200]
+        assert all("another body" in str(answer) for _, answer in answers[1:4])
+    else:
+        assert len(set(ids)) == 4
 
 
 async def test_results_that_are_delivered_again_join_the_run() -> None:
@@ -206,6 +234,19 @@ async def test_keys_come_in_either_header_and_errors_have_the_same_shape() -> No
         assert (status, set(content)) == (401, {"error"}), "other clients get OpenAI's"
 
 
+async def test_a_key_says_whether_the_servers_tools_run_beside_those_of_a_request() -> None:
+    """What the request says itself comes first."""
+    keys = (build_key("ann"), build_key("all", server_tools="all"), build_key("none", server_tools="none"))
+    model = Scripted(lambda _: say("fine"))
+    async with build_yard(model, keys=keys, tools=[as_tool(order)]) as yard, connect_client(yard) as client:
+        for key in ("ann", "all", "none"):
+            for body, header in ((BODY, ""), ({**BODY, "tools": [PHOTO]}, ""), (BODY, "none"), (BODY, "all")):
+                headers = {"x_toolyard_server_tools": header} if header else {}
+                assert (await client.ask("POST", "/v1/messages", body, x_api_key=key, **headers))[0] == 200
+    offered = [any(tool.name == "order" for tool in request.offer.tools) for request in model.requests]
+    assert offered == [True, False, False, True, True, True, False, True, False, False, False, True]
+
+
 async def test_models_are_listed_in_pages_as_anthropic_does() -> None:
     async with serve_script([]) as served:
         models = [model async for model in served.client.models.list(limit=1)]
@@ -235,6 +276,17 @@ async def test_a_rate_limit_of_the_server_is_the_clients_own_exception() -> None
         await served.create()
         with pytest.raises(RateLimitError):
             await served.create()
+
+
+async def test_counts_of_tokens_are_limited_as_other_requests_are() -> None:
+    body = {name: value for name, value in BODY.items() if name != "max_tokens"}
+    async with build_yard([], requests_per_minute=1) as yard, connect_client(yard) as client:
+        status, _, headers = await client.ask("POST", "/v1/messages/count_tokens", body, x_correlation_id="trace-7")
+        names = ("request-id", "anthropic-ratelimit-requests-limit", "anthropic-ratelimit-requests-remaining")
+        assert (status, *(headers[name] for name in names)) == (200, "trace-7", "1", "0")
+        status, refused, _ = await client.ask("POST", "/v1/messages/count_tokens", body)
+    error: Json = refused["error"]
+    assert (status, error["type"]) == (429, "rate_limit_error")
 
 
 async def test_structured_output_comes_alone_after_a_tool() -> None:

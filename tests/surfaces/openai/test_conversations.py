@@ -76,6 +76,18 @@ async def test_a_result_may_come_after_its_call_and_a_stray_one_is_refused() -> 
             await served.client.conversations.create(metadata={"long": "x" * 513})
 
 
+async def test_a_call_may_follow_one_that_waits_for_its_result() -> None:
+    second: Json = {**CALL, "call_id": "second"}
+    async with serve_script([]) as served:
+        made = await served.client.conversations.create(items=[USER, CALL])
+        await served.client.conversations.items.create(made.id, items=[second])
+        outputs: list[Json] = [{**OUTPUT, "call_id": "second", "output": photo} for photo in ("a photo", "another")]
+        await served.client.conversations.items.create(made.id, items=outputs)
+        page = await served.client.conversations.items.list(made.id, order="asc")
+        shown = [(item.call_id, item.output) async for item in page if item.type == "function_call_output"]
+    assert shown[1:] == [("second", "a photo\nanother")]
+
+
 async def test_calls_of_a_response_have_the_ids_that_it_showed() -> None:
     tools: Json = [{"type": "function", "name": "take_photo", "parameters": {"type": "object", "properties": {}}}]
     async with serve_script([call("add_to_groceries", item="milk"), call("take_photo")], [add_to_groceries]) as served:

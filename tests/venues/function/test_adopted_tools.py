@@ -295,6 +295,41 @@ async def test_arguments_of_an_openai_schema_are_checked_before_the_dispatcher_i
     assert get_problem(outcome) == ("error", "validation_error")
 
 
+async def test_a_context_that_the_schema_names_comes_from_the_arguments() -> None:
+    def search(query: str, context: str) -> str:
+        return f"{query} in {context}"
+
+    text = {"type": "string"}
+    schema = {"name": "search", "parameters": {"type": "object", "properties": {"query": text, "context": text}}}
+    tools = tools_from_openai([schema], {"search": search})
+    outcome = await run_once([*tools], "search", query="milk", context="recipes")
+    assert (outcome.outcome, outcome.content) == ("ok", "milk in recipes")
+
+
+async def test_a_function_beside_a_schema_without_a_context_gets_that_of_the_call() -> None:
+    def add_for(item: str, context: Context) -> str:
+        return f"{item} for {context.caller.user}"
+
+    outcome = await run_once([*tools_from_openai([CHAT_SCHEMA], {"add": add_for})], "add", item="milk")
+    assert (outcome.outcome, outcome.content) == ("ok", f"milk for {STAFF.user}")
+
+
+@pytest.mark.parametrize("is_mapping", [False, True])
+async def test_a_dispatcher_that_changes_its_arguments_leaves_those_of_the_log(is_mapping: bool) -> None:
+    schema = {"name": "add", "parameters": {"type": "object", "properties": {"item": {"type": "object"}}}}
+
+    def empty(item: dict[str, object]) -> str:
+        return str(item.pop("name"))
+
+    def dispatch_item(name: str, arguments: dict[str, dict[str, object]]) -> str:
+        return empty(arguments.pop("item"))
+
+    tools = tools_from_openai([schema], {"add": empty} if is_mapping else dispatch_item)
+    async with open_yard([call("add", item={"name": "milk"}), say("ok")], [*tools]) as yard:
+        (step,) = (await yard.run("go", caller=STAFF).result()).calls
+    assert (step.outcome, step.arguments) == ("ok", {"item": {"name": "milk"}})
+
+
 async def test_rules_of_a_dispatched_tool_are_its_attributes() -> None:
     def fail(item: str) -> object:
         return {"ok": False, "error": item}

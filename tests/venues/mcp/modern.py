@@ -13,6 +13,7 @@ from ports import reserve_port
 from support import wait_until
 from toolyard import Yard
 from toolyard.core.tools.mcp_servers import ServerSpec
+from venues.mcp.forking import ForkedScript
 
 SCRIPT = Path(__file__).parent / "servers" / "modern.py"
 GUARDED = SCRIPT.with_name("guarded.py")
@@ -28,22 +29,30 @@ def over_stdio(**more: object) -> ServerSpec:
 class HttpServerProcess:
     """A server that can be stopped and started again at the same port, which its environment names too."""
 
-    def __init__(self, command: Sequence[str], port: int) -> None:
+    def __init__(self, command: Sequence[str] | Path, port: int, *args: str) -> None:
+        """Run a command, or a script of these tests with the port and other arguments."""
         self._command = command
+        self._args = (str(port), *args)
         self.port = port
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | ForkedScript | None = None
 
     def spec(self, **more: object) -> ServerSpec:
         return ServerSpec(url=f"http://127.0.0.1:{self.port}/mcp", **{"trust": True, **more})  # pyright: ignore[reportArgumentType]
 
     async def start(self) -> None:
-        self._process = subprocess.Popen(self._command, env={**os.environ, "PORT": str(self.port)})
+        environment = {**os.environ, "PORT": str(self.port)}
+        if isinstance(self._command, Path):
+            self._process = ForkedScript(self._command, self._args, environment)
+        else:
+            self._process = subprocess.Popen(self._command, env=environment)
         await wait_until(self._listens)
 
     def stop(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+        if isinstance(process, subprocess.Popen):
+            process.wait()
 
     def _listens(self) -> bool:
         try:
@@ -62,7 +71,7 @@ async def wait_until_settled(yard: Yard) -> None:
 def serve_blocking(script: Path) -> Generator[HttpServerProcess]:
     """For a test without a loop of its own."""
     with reserve_port() as port:
-        server = HttpServerProcess([sys.executable, str(script), str(port)], port)
+        server = HttpServerProcess(script, port)
         try:
             asyncio.run(server.start())
             yield server
@@ -73,13 +82,13 @@ def serve_blocking(script: Path) -> Generator[HttpServerProcess]:
 @asynccontextmanager
 async def over_http(script: Path = SCRIPT, *args: str) -> AsyncGenerator[HttpServerProcess]:
     with reserve_port() as port:
-        async with run_http_server([sys.executable, str(script), str(port), *args], port) as server:
+        async with run_http_server(script, port, *args) as server:
             yield server
 
 
 @asynccontextmanager
-async def run_http_server(command: Sequence[str], port: int) -> AsyncGenerator[HttpServerProcess]:
-    server = HttpServerProcess(command, port)
+async def run_http_server(command: Sequence[str] | Path, port: int, *args: str) -> AsyncGenerator[HttpServerProcess]:
+    server = HttpServerProcess(command, port, *args)
     try:
         await server.start()
         yield server

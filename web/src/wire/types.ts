@@ -52,6 +52,11 @@ export interface AccessExplanation {
   after_untrusted: "allow" | "ask" | "deny"
 }
 
+export interface AppliedPreset {
+  model: string
+  change: SettingsChange
+}
+
 export interface ApprovalNeed {
   approvers: string
   other: boolean
@@ -298,6 +303,7 @@ export interface Caller {
   bound_tools?: Array<BoundName>
   models?: Array<string>
   key?: string
+  server_tools?: "" | "all" | "none"
 }
 
 export interface CancelAnswer {
@@ -388,6 +394,7 @@ export interface ConversationAnswer {
 export interface ConversationChanged {
   type: "conversation.changed"
   settings: Settings
+  preset?: AppliedPreset | null
 }
 
 export interface ConversationList {
@@ -1216,6 +1223,7 @@ export interface TurnEnded {
   fallback?: string
   cost?: Cost | null
   output_problem?: Problem | null
+  stop_sequence?: string
 }
 
 export interface TurnFailed {

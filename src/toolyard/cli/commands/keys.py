@@ -60,6 +60,7 @@ class _KeyEntry(msgspec.Struct, kw_only=True):
     created_at: float
     tools: list[str] = []
     models: list[str] = []
+    server_tools: str = ""
     origins: list[str] = []
     not_before: float = 0.0
     expires_at: float = 0.0
@@ -105,6 +106,13 @@ def add_to(commands: Commands) -> None:
             metavar=flag.upper(),
             help=f"{what} that requests with this key may use, by name or as a pattern; may be repeated; default: any",
         )
+    add.add_argument(
+        "--server-tools",
+        choices=("all", "none"),
+        default="",
+        help="whether the server's tools run in requests of Anthropic's API that do not say so; default: only where a"
+        " request brings no tools of its own",
+    )
     add.add_argument(
         "--origin",
         action="append",
@@ -180,6 +188,7 @@ async def _add_key(options: argparse.Namespace) -> str:
         trusted=options.trusted,
         tools=frozenset(options.tools),
         models=frozenset(options.models),
+        server_tools=options.server_tools,
         origins=frozenset(options.origins),
         not_before=parse_time(options.not_before),
         expires_at=parse_time(options.expires),
@@ -292,5 +301,7 @@ def _build_row(key: _KeyEntry) -> tuple[str, ...]:
         format_time(key.created_at, "in the file"),
     )
     cells = (" ".join(sorted(key.roles)), key.tenant, " ".join(sorted(key.divisions)))
-    trusted, limits = "yes" if key.trusted else "-", " ".join([*key.tools, *key.models, *key.origins]) or "-"
+    server_tools = [f"server-tools={key.server_tools}"] if key.server_tools else []
+    limits = " ".join([*key.tools, *key.models, *server_tools, *key.origins]) or "-"
+    trusted = "yes" if key.trusted else "-"
     return (key.name, key.user, *(cell or "-" for cell in cells), trusted, _describe_state(key), limits, *times)

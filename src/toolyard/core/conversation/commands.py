@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.events import Origin, Remember, Reply, RequestKey, RunRequest
-from toolyard.core.conversation.settings import Settings, SettingsChange
+from toolyard.core.conversation.settings import AppliedPreset, Settings, SettingsChange
 from toolyard.core.errors import (
     Fenced,
     Forbidden,
@@ -76,6 +76,8 @@ class Start(_Command, frozen=True, kw_only=True, tag="start"):
     """Whether a model may be an address or a file. Only `Yard` sets it: whoever calls the library has opened it."""
     settings: Settings = Settings()
     """The settings of the conversation if this command opens it."""
+    chooses_tools: bool = False
+    """Whether the request chose the tools in `settings`, so that those of a preset do not replace them."""
     may_open: bool = True
     """Whether the command opens a conversation that does not exist; False for one that may have been deleted since."""
     queue_limit: int = 16
@@ -109,6 +111,8 @@ class Change(_Command, frozen=True, kw_only=True, tag="change"):
     """Change the settings of the conversation."""
 
     change: SettingsChange
+    preset: AppliedPreset | None = None
+    """The preset that the change names as the new model, for the runs in line."""
     may_name_address: bool = False
     """As in `Start`."""
 

@@ -82,7 +82,7 @@ def _decide_conversation(state: State, command: Open | Change | Fork) -> Events:
     match command:
         case Change():
             _require_ownership(state, command.by)
-            return (ConversationChanged(settings=command.change.apply_to(state.settings)),)
+            return (ConversationChanged(settings=command.change.apply_to(state.settings), preset=command.preset),)
         case Open() | Fork():
             if state.owner:
                 raise Refused("the conversation is open already")

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.notes import Note
-from toolyard.core.conversation.settings import Settings, SettingsChange
+from toolyard.core.conversation.settings import AppliedPreset, Settings, SettingsChange
 from toolyard.core.items import Item, ModelText, Problem, Result, Seal, Usage
 from toolyard.core.settings.limits import Limits
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
@@ -56,6 +56,8 @@ class ConversationOpened(_Event, frozen=True, kw_only=True, tag="conversation.op
 
 class ConversationChanged(_Event, frozen=True, kw_only=True, tag="conversation.changed"):
     settings: Settings
+    preset: AppliedPreset | None = None
+    """The preset that the settings name as the new model, for the runs in line that name no model themselves."""
 
 
 class MessageAdded(_Event, frozen=True, kw_only=True, tag="message.added"):
@@ -177,6 +179,8 @@ class TurnEnded(_Event, frozen=True, kw_only=True, tag="turn.ended"):
     """What the turn costs; None if that is unknown, as in logs of earlier versions."""
     output_problem: Problem | None = None
     """Why the text does not fit the request's output schema. If the model is asked again, the last item tells it so."""
+    stop_sequence: str = ""
+    """The text of the request's `stop` that the answer ended before, if the provider tells it."""
 
 
 class TurnFailed(_Event, frozen=True, kw_only=True, tag="turn.failed"):

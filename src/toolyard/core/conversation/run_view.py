@@ -69,6 +69,8 @@ class TurnView(Struct, kw_only=True):
     """Why the text does not fit the request's output schema."""
     usage: Usage = Usage()
     model: str = ""
+    stop_sequence: str = ""
+    """The text of the request's `stop` that the answer ended before, if the provider tells it."""
 
     @property
     def restarted(self) -> bool:
@@ -334,7 +336,7 @@ class RunView(Struct, kw_only=True):
         match event:
             case TurnEnded():
                 turn.items, turn.finish, turn.usage, turn.model = event.items, event.finish, event.usage, event.model
-                turn.output_problem = event.output_problem
+                turn.output_problem, turn.stop_sequence = event.output_problem, event.stop_sequence
                 self.usage = self.usage.plus(event.usage)
                 for item in event.items:
                     if isinstance(item, Call):

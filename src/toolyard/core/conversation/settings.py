@@ -145,5 +145,12 @@ class SettingsChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return tools | {self.enable_tool} if self.enable_tool and tools is not None else tools
 
 
+class AppliedPreset(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A preset as a run applies it that names the preset as its model."""
+
+    model: str
+    change: SettingsChange
+
+
 _REPLACED = tuple(field.name for field in fields(SettingsChange) if field.default is UNSET)
 """The fields of a change whose value replaces that of the setting."""

@@ -45,7 +45,7 @@ from toolyard.core.conversation.events import (
 )
 from toolyard.core.conversation.history import History, find_direct_calls
 from toolyard.core.conversation.run_state import CallState, Phase, QueuedRun, RunState, TurnState
-from toolyard.core.conversation.settings import Settings
+from toolyard.core.conversation.settings import AppliedPreset, Settings
 from toolyard.core.conversation.window import Window, apply_compaction, remove_items
 from toolyard.core.errors import Refused
 from toolyard.core.items import ApprovalRecord, Call, Item, Result
@@ -202,7 +202,8 @@ def _apply_conversation_event(
             _require(state.owner is None, "the conversation is open already")
             return replace(state, owner=event.owner, settings=event.settings, origin=event.origin)
         case ConversationChanged():
-            return replace(state, settings=event.settings)
+            queue = tuple(_give_preset(run, event.preset) for run in state.queue) if event.preset else state.queue
+            return replace(state, settings=event.settings, queue=queue)
         case MessageAdded():
             _require(state.run is None, "a message cannot be added while a run is open")
             has_handles = state.has_handles or (isinstance(event.item, Result) and bool(event.item.handle))
@@ -272,6 +273,11 @@ def _apply_run_event(state: State, event: RunEvent, entry: Entry) -> State:
 def find_run_settings(settings: Settings, request: RunQueued) -> Settings:
     """Return the settings that a run starts with: the conversation's, or those of the preset that it names."""
     return request.preset.apply_to(settings) if request.preset else settings
+
+
+def _give_preset(run: QueuedRun, preset: AppliedPreset) -> QueuedRun:
+    request = run.request
+    return run if request.model else replace(run, request=replace(request, model=preset.model, preset=preset.change))
 
 
 def _start_run(state: State, event: RunStarted, at: float) -> State:

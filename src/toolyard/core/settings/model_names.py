@@ -9,6 +9,8 @@ OFFLINE = "toolyard:offline"
 """The model of a server that configures none: it needs no key and no network, and is not a language model."""
 PRESET_PREFIX = "preset:"
 """Before the name of a preset, which a request may name as its model: its prompt, model, tools and limits apply."""
+PLAIN = "@plain"
+"""The end of a model's name that offers none of the server's tools: for titles, tags and other texts about a chat."""
 LOCAL_PREFIX = "local:"
 """Before the path of a GGUF file, which runs on this machine."""
 
@@ -34,6 +36,11 @@ def parse_model_name(name: str) -> ModelName:
         return ModelName("", model, base_url)
     provider, colon, model = name.partition(":")
     return ModelName(provider, model) if colon else ModelName("", name)
+
+
+def is_only_for_requests(name: str) -> bool:
+    """Return whether only a request may use a name, and no preset: it stands for a preset, or for having no tools."""
+    return name.startswith(PRESET_PREFIX) or name.endswith(PLAIN)
 
 
 def is_address_or_file(name: str) -> bool:

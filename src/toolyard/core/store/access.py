@@ -5,6 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from toolyard.core.caller import ServerTools
 from toolyard.core.settings.types import Hash, Name, Origin, RecordedHash, RecordedTime, RecordedTools, Timestamp
 
 
@@ -25,6 +26,11 @@ class Key(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Those of `tools` that named a tool of a server when the key was added, with that tool."""
     models: frozenset[Name] = frozenset()
     """The models that requests with this key may use, by name or as patterns; empty means any."""
+    server_tools: ServerTools = ""
+    """Whether the server's tools run in requests of Anthropic's API that do not say so themselves.
+
+    If empty, they do unless the request brings tools of its own.
+    """
     origins: frozenset[Origin] = frozenset()
     """The origins of the pages that may use this key, such as `https://shop.example`; empty means any client."""
     not_before: Timestamp = 0.0

@@ -427,6 +427,7 @@ def _build_caller(key: Key) -> Caller:
         bound_tools=key.bound_tools,
         models=key.models,
         key=key.name,
+        server_tools=key.server_tools,
     )
 
 

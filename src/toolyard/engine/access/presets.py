@@ -15,7 +15,7 @@ from toolyard.core.conversation.settings import Settings, SettingsChange
 from toolyard.core.errors import Forbidden, NotFound, Refused
 from toolyard.core.ports import Clock
 from toolyard.core.settings.limits import Limits
-from toolyard.core.settings.model_names import PRESET_PREFIX
+from toolyard.core.settings.model_names import PRESET_PREFIX, is_only_for_requests
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
 from toolyard.core.store import AuditedKeyValue
 from toolyard.core.store.audit_chain import hash_content
@@ -53,6 +53,11 @@ class PresetFields(Struct, frozen=True, kw_only=True):
     options: Options = DEFAULT_OPTIONS
     tools: tuple[str, ...] = (ALL_TOOLS,)
 
+    @property
+    def tool_names(self) -> frozenset[str] | None:
+        """Return the tools that a run may use; None means all that its caller may use."""
+        return None if ALL_TOOLS in self.tools else frozenset(self.tools)
+
     def build_change(self, settings: Settings, limits: Limits) -> SettingsChange:
         """Return the change that a preset makes to the settings of a run. Its turns are at most those of `limits`.
 
@@ -63,7 +68,7 @@ class PresetFields(Struct, frozen=True, kw_only=True):
             max_messages=self.max_messages or UNSET,
             max_tokens=self.max_tokens or UNSET,
             options=self.options,
-            tools=None if ALL_TOOLS in self.tools else frozenset(self.tools),
+            tools=self.tool_names,
             max_turns=min(self.max_turns, limits.turns_per_request) if self.max_turns else 0,
             default_limits=limits,
         )
@@ -89,15 +94,19 @@ class Presets:
         for record in (_name_own(caller), _name_shared(caller)):
             if preset := _find(await self._read(record), name):
                 fields = msgspec.json.decode(preset.settings, type=PresetFields)
-                if not fields.model.startswith(PRESET_PREFIX):
+                if not is_only_for_requests(fields.model):
                     return fields
         raise NotFound(f"there is no preset {name[:80]!r}")
 
+    async def find_named(self, caller: Caller, model: str) -> PresetFields | None:
+        """Return the preset that a model's name stands for; None if it is the name of a model. Raises NotFound."""
+        is_preset = model.startswith(PRESET_PREFIX)
+        return await self.find(caller, model.removeprefix(PRESET_PREFIX)) if is_preset else None
+
     async def find_model(self, caller: Caller, model: str) -> str:
         """Return the model that a name stands for: a preset's is that of the preset. Raises NotFound."""
-        if not model.startswith(PRESET_PREFIX):
-            return model
-        return (await self.find(caller, model.removeprefix(PRESET_PREFIX))).model
+        preset = await self.find_named(caller, model)
+        return model if preset is None else preset.model
 
     async def save(self, caller: Caller, name: str, settings: bytes, *, shared: bool) -> Preset:
         """Store a preset in place of the one with this name. The author's own one is moved if `shared` has changed.

@@ -10,7 +10,7 @@ from toolyard.core.conversation.events import RunQueued
 from toolyard.core.conversation.history import find_direct_calls, find_faults
 from toolyard.core.conversation.run_state import RunState
 from toolyard.core.conversation.state import State
-from toolyard.core.errors import Forbidden, Invalid, Misconfigured
+from toolyard.core.errors import Forbidden, Invalid, Misconfigured, Refused
 from toolyard.core.masking import mask_addresses
 from toolyard.core.settings.model_access import is_denied, list_denied_models
 from toolyard.core.settings.model_cards import describe_model_problem
@@ -35,13 +35,15 @@ def check_command(command: StateCommand, state: State, deps: Deps) -> None:
         if not (command.input or command.delivers) and not has_question(state.history):
             raise Invalid("there is nothing to answer: send a message", {"field": "input"})
         _check_start(command, deps)
+        _check_preset(command, state)
         _check_model(command, state, deps)
         _check_search(command, state, deps)
     elif isinstance(command, Change):
         check_named_model(command.change.model or "", deps, may_name_address=may_name_address)
         if not isinstance(command.change.model, UnsetType):
-            # Without a model, queued runs would go on with the server's default: the key must admit that one too.
-            _require_model(command.by, command.change.model or deps.default_model, deps)
+            # Queued runs go on with the model, or without one with the server's default: the caller must be admitted.
+            model = command.preset.model if command.preset else command.change.model
+            _require_model(command.by, model or deps.default_model, deps)
         check_language(command.change.language or "")
     elif isinstance(command, Approve):
         _check_approval(command, state, deps)
@@ -50,7 +52,10 @@ def check_command(command: StateCommand, state: State, deps: Deps) -> None:
 def bind_tools(command: StateCommand, state: State, deps: Deps) -> StateCommand:
     """Return the command with the tools that the names in its settings are bound to now."""
     if isinstance(command, Change):
-        return replace(command, change=command.change.bind_tools(deps.find_tool_identity))
+        preset = command.preset
+        if preset is not None:
+            preset = replace(preset, change=preset.change.bind_tools(deps.find_tool_identity))
+        return replace(command, change=command.change.bind_tools(deps.find_tool_identity), preset=preset)
     if isinstance(command, Start) and command.run.preset is not None:
         preset = command.run.preset.bind_tools(deps.find_tool_identity)
         command = replace(command, run=replace(command.run, preset=preset))
@@ -85,8 +90,16 @@ def _check_start(command: Start, deps: Deps) -> None:
         raise Invalid(str(error)) from None
     choice = command.run.tool_choice
     if choice not in ("auto", "none", "required") and registry.find(choice, command.run.app_tools, command.by) is None:
-        problem = registry.describe_missing_tool(choice, registry.names(), command.by)
+        offered = [tool.name for tool in (*registry.usable_tools(command.by), *command.run.app_tools)]
+        problem = registry.describe_missing_tool(choice, offered, command.by)
         raise Invalid(problem.error, {"field": "tool_choice"})
+
+
+def _check_preset(command: Start, state: State) -> None:
+    """Raise Refused if the conversation's model has become a preset after the command's own was looked up."""
+    settings = state.settings if state.owner else command.settings
+    if (command.run.model or settings.model).startswith(PRESET_PREFIX):
+        raise Refused("the model of the conversation has just been changed: send the message again")
 
 
 def _check_model(command: Start, state: State, deps: Deps) -> None:

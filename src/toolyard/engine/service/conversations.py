@@ -24,6 +24,7 @@ from toolyard.core.conversation.commands import (
 from toolyard.core.conversation.cursor import Cursor
 from toolyard.core.conversation.events import Entry, Origin, RequestKey
 from toolyard.core.conversation.forks import find_fork_items
+from toolyard.core.conversation.settings import AppliedPreset, Settings
 from toolyard.core.conversation.state import State
 from toolyard.core.errors import (
     Forbidden,
@@ -120,8 +121,10 @@ class Conversations:
             return
         if isinstance(command, Start):
             command = await self._apply_preset(conversation, command)
-        elif isinstance(command, Open | Change):
-            await self._require_preset(command)
+        elif isinstance(command, Change):
+            command = await self._add_preset(conversation, command)
+        elif isinstance(command, Open):
+            await self._presets.find_named(command.by, command.settings.model)
         await _check_in_pieces(command)
         if isinstance(command, Approve | Deny | Change | RemoveMessage) and (
             audited := await self._describe(conversation, command)
@@ -141,23 +144,33 @@ class Conversations:
         """
         state = await self.view(conversation)
         settings = state.settings if state.owner else command.settings
-        model = command.run.model or settings.model
-        if not model.startswith(PRESET_PREFIX):
+        preset = await self._find_preset(command.by, command.run.model or settings.model, settings)
+        if preset is None:
             return command
-        fields = await self._presets.find(command.by, model.removeprefix(PRESET_PREFIX))
-        deps = self._deps
-        change = fields.build_change(settings, deps.division_for(command.by).limits or deps.limits)
-        run = replace(command.run, model=fields.model or deps.default_model, preset=change)
-        if not state.owner and settings.tools == deps.default_settings.tools:
+        run = replace(command.run, model=preset.model, preset=preset.change)
+        if state.owner:
+            return replace(command, run=run)
+        if not command.chooses_tools and settings.tools == self._deps.default_settings.tools:
             # A new conversation that chooses no tools has those of the preset, in place of the server's default.
-            settings = replace(settings, tools=None if isinstance(change.tools, UnsetType) else change.tools)
-        return replace(command, run=run, settings=settings if not state.owner else command.settings)
+            tools = preset.change.tools
+            settings = replace(settings, tools=None if isinstance(tools, UnsetType) else tools)
+        return replace(command, run=run, settings=settings)
 
-    async def _require_preset(self, command: Open | Change) -> None:
-        """Raise NotFound if a conversation is to have a preset as its model that its user does not have."""
-        model = command.settings.model if isinstance(command, Open) else command.change.model
-        if isinstance(model, str) and model.startswith(PRESET_PREFIX):
-            await self._presets.find(command.by, model.removeprefix(PRESET_PREFIX))
+    async def _add_preset(self, conversation: str, command: Change) -> Change:
+        """Return the command with the preset that it makes the model of the conversation. Raises NotFound."""
+        if not isinstance(model := command.change.model, str) or not model.startswith(PRESET_PREFIX):
+            return command
+        settings = command.change.apply_to((await self.view(conversation)).settings)
+        return replace(command, preset=await self._find_preset(command.by, model, settings))
+
+    async def _find_preset(self, caller: Caller, model: str, settings: Settings) -> AppliedPreset | None:
+        """Return the preset that a model's name stands for, as a run applies it; None if it is the name of a model."""
+        fields = await self._presets.find_named(caller, model)
+        if fields is None:
+            return None
+        deps = self._deps
+        change = fields.build_change(settings, deps.division_for(caller).limits or deps.limits)
+        return AppliedPreset(model=fields.model or deps.default_model, change=change)
 
     async def submit_once(self, conversation: str, command: Command) -> RequestRecord | None:
         """Submit a command, unless its request took effect before: then return the record of that."""

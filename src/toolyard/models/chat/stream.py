@@ -43,6 +43,7 @@ class ChatReply:
         "_reasoning_bytes",
         "_refused",
         "_requested_model",
+        "_stop_sequence",
         "_text",
         "_text_bytes",
         "_turn",
@@ -65,6 +66,7 @@ class ChatReply:
         self._calls = StreamedCalls(clock)
         self._counts: ChatUsage | None = None
         self._refused = False
+        self._stop_sequence = ""
         self.finish_reason = ""
         self.model = ""
 
@@ -123,6 +125,8 @@ class ChatReply:
                 self._add_calls(delta.tool_calls, events, damaged)
         if choice.finish_reason and choice.finish_reason != "null":
             self.finish_reason = choice.finish_reason
+            sequence = choice.stop_reason or choice.matched_stop
+            self._stop_sequence = sequence if isinstance(sequence, str) else ""
 
     def _add_text(self, text: str, events: list[ModelDelta], logprobs: object = None) -> None:
         tokens = "" if logprobs is None else _encode_logprobs(logprobs)
@@ -174,7 +178,13 @@ class ChatReply:
             items.append(ModelText(id=clock.new_id("text"), at=at, text=text, logprobs=logprobs))
         calls = self._build_calls(at)
         finish = "calls" if calls else self._map_finish()
-        return TurnEnded(items=(*items, *calls), finish=finish, usage=_build_usage(self._counts), model=self.model)
+        return TurnEnded(
+            items=(*items, *calls),
+            finish=finish,
+            usage=_build_usage(self._counts),
+            model=self.model,
+            stop_sequence=self._stop_sequence,
+        )
 
     def _build_calls(self, at: float) -> list[Call]:
         cut_off = self.finish_reason in _CUT_SHORT

@@ -33,6 +33,9 @@ class ChatChoice(Struct, gc=False):
     delta: ChatDelta | None = None
     message: ChatDelta | None = None
     finish_reason: str | None = None
+    stop_reason: object = None
+    matched_stop: object = None
+    """vLLM and SGLang name the stop sequence, or the number of a token, that ended the text. OpenAI does not."""
     logprobs: object = None
     """The probabilities of the tokens of `content`, if the request asked for them."""
 

@@ -31,6 +31,7 @@ from toolyard.models.messages.parts import (
     build_image_block,
     build_text_block,
     is_blank,
+    mark_block,
 )
 from toolyard.models.shared.attachments import list_images
 from toolyard.models.shared.encode_cache import NO_RESULT
@@ -152,8 +153,8 @@ class MessagesEncoder:
             text = item.text[start : start + piece.length]
             start += piece.length
             if not is_blank(text):
-                fields = (("citations", piece.citations), ("cache_control", piece.cache_control))
-                blocks.append({**build_text_block(text), **{name: value for name, value in fields if value}})
+                citations = {"citations": piece.citations} if piece.citations else {}
+                blocks.append(mark_block({**build_text_block(text), **citations}, piece.cache_control))
         return blocks
 
     def _build_thinking_block(self, item: Reasoning) -> Block | None:
@@ -184,7 +185,7 @@ class MessagesEncoder:
             "input": call.arguments,
         }
         fields = _NO_FIELDS if call.ran_at else unseal(call.seal, self._provider, decode_block) or _NO_FIELDS
-        return {**block, "cache_control": fields.cache_control} if fields.cache_control else block
+        return mark_block(block, fields.cache_control)
 
     def _build_tool_result(self, call: Call, result: Result | None) -> Block:
         block = _build_plain_result(call, result)
@@ -193,7 +194,7 @@ class MessagesEncoder:
         if fields.tool_references:
             names = map(to_provider_name, fields.tool_references)
             block["content"] = [{"type": "tool_reference", "tool_name": name} for name in names]
-        return {**block, "cache_control": fields.cache_control} if fields.cache_control else block
+        return mark_block(block, fields.cache_control)
 
 
 def _is_server_block(block: Block) -> bool:

@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import assert_never
 from urllib.parse import urlsplit
 
+import msgspec
+
 from toolyard.core.items import FilePart, ImagePart, Part, TextPart, UserMessage
 from toolyard.core.media import PDF
-from toolyard.core.messages_blocks import BlockFields
+from toolyard.core.messages_blocks import BlockFields, Mark
 from toolyard.models.shared.attachments import Image, ImageLimits, convert_image_file, parse_image, parse_inline_file
 
 Block = dict[str, object]
@@ -20,11 +22,17 @@ def build_blocks(message: UserMessage, fields: Sequence[BlockFields] = ()) -> It
         if block is None:
             continue
         more = fields[number] if number < len(fields) else None
-        if more is not None and more.cache_control:
-            block["cache_control"] = more.cache_control
         if more is not None and block["type"] == "document":
             block |= {name: value for name in ("citations", "context") if (value := getattr(more, name))}
-        yield block
+        yield block if more is None else mark_block(block, more.cache_control)
+
+
+def mark_block(block: Block, mark: Mark | None) -> Block:
+    """Return a block with a mark that its client has set, if any.
+
+    The space before the mark tells it from data with the same key: everything else is encoded without spaces.
+    """
+    return block if mark is None else {**block, "cache_control": msgspec.Raw(b" " + msgspec.json.encode(mark))}
 
 
 def build_text_block(text: str) -> Block:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import msgspec
+from msgspec.structs import replace
 
 from toolyard.core.messages_blocks import (
     MAX_MARKS,
@@ -27,7 +28,7 @@ from toolyard.core.settings.options import DEFAULT_OPTIONS, Options, allows_any_
 from toolyard.core.tools.definition import ProviderOptions, Tool
 from toolyard.models.http.problems import WireFailure
 from toolyard.models.messages.history import PAUSED, MessagesEncoder, join_blocks
-from toolyard.models.messages.parts import Block, build_text_block, is_blank
+from toolyard.models.messages.parts import Block, build_text_block, is_blank, mark_block
 from toolyard.models.schema_dialects import UnsupportedSchema, convert
 from toolyard.models.shared.encode_cache import EncodeCache, get_encode_cache
 from toolyard.models.shared.json_values import encode_json
@@ -68,8 +69,9 @@ class WireParts(NamedTuple):
 
 _tools: WeakKeyDictionary[Offer, dict[str, EncodedTools]] = WeakKeyDictionary()
 _NO_NATIVE = RequestFields()
-_MARK_KEY = b'"cache_control":'
-_MARK = re.compile(rb',"cache_control":{[^{}]*}')
+_CLIENT_MARK_KEY = b',"cache_control": '
+_CLIENT_MARK = re.compile(rb',"cache_control": {[^{}]*}')
+"""See `mark_block`."""
 _LACKS_OUTPUT_SCHEMAS = re.compile(r"claude-(?:[23]|instant|(?:opus|sonnet)-4(?:-0|-20|@|$))")
 _USER = b'{"role":"user","content":[{"type":'
 _ASSISTANT = b'{"role":"assistant","content":[{"type":'
@@ -89,7 +91,7 @@ def to_wire(
     encoded_tools = _encode_tools(request.offer, provider)
     tools = encoded_tools.marked or (_encoded_placeholder_tool if _has_calls(cache, open_end) else b"")
     parts = WireParts(tools, cache.system, _join_messages(cache, open_end, role))
-    if native is not _NO_NATIVE:
+    if native is not _NO_NATIVE or _CLIENT_MARK_KEY in cache.joined or _CLIENT_MARK_KEY in open_end:
         plain = WireParts(
             encoded_tools.plain or tools,
             _encode_native_system(system, native.system),
@@ -127,9 +129,9 @@ def _keep_client_marks(parts: WireParts) -> WireParts | None:
     A part of the history may come from an earlier request with marks of its own: only the last ones are kept.
     """
     messages = b"".join(parts.messages)
-    marks = sum(part.count(_MARK_KEY) for part in (parts.tools, parts.system, messages))
+    marks = sum(part.count(_CLIENT_MARK_KEY) for part in (parts.tools, parts.system, messages))
     if marks > MAX_MARKS:
-        messages = _MARK.sub(b"", messages, count=marks - MAX_MARKS)
+        messages = _CLIENT_MARK.sub(b"", messages, count=marks - MAX_MARKS)
     return WireParts(parts.tools, parts.system, [messages]) if marks else None
 
 
@@ -216,9 +218,7 @@ def _encode_native_system(text: str, sent: Sequence[SystemBlock]) -> bytes:
     before, found, after = text.partition(join_system(sent)) if sent else (text, "", "")
     blocks = [SystemBlock(before), *(sent if found else [SystemBlock(found)]), SystemBlock(after)]
     encoded = [
-        {**build_text_block(block.text), **({"cache_control": block.cache_control} if block.cache_control else {})}
-        for block in blocks
-        if not is_blank(block.text)
+        mark_block(build_text_block(block.text), block.cache_control) for block in blocks if not is_blank(block.text)
     ]
     return encode_json(encoded) if encoded else b""
 
@@ -268,11 +268,13 @@ def _build_tool(tool: Tool, provider: str) -> Block | None:
         return _build_provider_tool(tool)
     fields = unseal(tool.seal, provider, decode_tool)
     if fields is not None and fields.definition is not None:
-        return {**fields.definition, **({"cache_control": fields.cache_control} if fields.cache_control else {})}
+        return mark_block(fields.definition, fields.cache_control)
     block: Block = {"name": tool.name, "input_schema": convert(tool.parameters, "anthropic")}
     if not is_blank(tool.description):
         block["description"] = tool.description
-    return block if fields is None else {**block, **msgspec.to_builtins(fields)}
+    if fields is None:
+        return block
+    return mark_block({**block, **msgspec.to_builtins(replace(fields, cache_control=None))}, fields.cache_control)
 
 
 def _build_provider_tool(tool: Tool) -> Block | None:

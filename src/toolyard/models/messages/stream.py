@@ -62,6 +62,7 @@ class MessagesReply:
         "_turn",
         "model",
         "stop_reason",
+        "stop_sequence",
     )
 
     def __init__(self, clock: Clock, turn: int, provider: str, open_calls: Sequence[Call] = ()) -> None:
@@ -78,6 +79,7 @@ class MessagesReply:
         """The bytes of text and of reasoning so far."""
         self._counts = MessagesUsage()
         self.stop_reason = ""
+        self.stop_sequence = ""
         self.model = ""
 
     @property
@@ -102,6 +104,7 @@ class MessagesReply:
         if message.content is None:
             raise build_failure(f"the response is not a message: {parse_error_body(body)[0]}", "model_error")
         self._begin(MessageStart(model=message.model, content=message.content, usage=message.usage), events)
+        self.stop_sequence = message.stop_sequence or ""
         self._stop(message.stop_reason or "end_turn", None, events)
 
     def _add(self, event: MessagesEvent, events: list[ModelDelta], *, damaged: bool = False) -> bool:
@@ -118,6 +121,7 @@ class MessagesReply:
             case "message_delta":
                 self._update_usage(event.usage)
                 if delta is not None and delta.stop_reason:
+                    self.stop_sequence = delta.stop_sequence or ""
                     self._stop(delta.stop_reason, delta.stop_details, events)
             case "message_start" if isinstance(event.message, MessageStart):
                 self._begin(event.message, events)
@@ -211,7 +215,13 @@ class MessagesReply:
         builder = MessagesItemBuilder(self._clock, self._provider, cut_off=self.stop_reason in _CUT_SHORT)
         items = builder.build_items(self._all_blocks, self._open_calls)
         finish = "calls" if any(map(_is_toolyard_call, items)) else _FINISHES.get(self.stop_reason, "stop")
-        return TurnEnded(items=tuple(items), finish=finish, usage=_build_usage(self._counts), model=self.model)
+        return TurnEnded(
+            items=tuple(items),
+            finish=finish,
+            usage=_build_usage(self._counts),
+            model=self.model,
+            stop_sequence=self.stop_sequence,
+        )
 
 
 def _is_toolyard_call(item: Item) -> bool:

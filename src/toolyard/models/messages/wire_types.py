@@ -15,6 +15,7 @@ class MessagesDelta(Struct, gc=False):
     partial_json: str = ""
     citation: dict[str, object] | None = None
     stop_reason: str | None = None
+    stop_sequence: str | None = None
     stop_details: object = None
 
 
@@ -80,6 +81,7 @@ class WholeMessage(Struct, gc=False):
     model: str = ""
     content: list[MessagesBlock] | None = None
     stop_reason: str | None = None
+    stop_sequence: str | None = None
     usage: MessagesUsage | None = None
     error: object = None
     message: str | None = None

@@ -1,7 +1,8 @@
 """JSON with text that is not valid Unicode: broken characters become U+FFFD."""
 
-import json
 import re
+from collections.abc import Sequence
+from typing import cast
 
 import msgspec
 
@@ -29,4 +30,14 @@ def encode_json(value: object) -> bytes:
     try:
         return _encode(value)
     except UnicodeEncodeError:  # a lone surrogate, which a tool may return and no provider accepts
-        return repair_unicode(json.dumps(value).encode())
+        return _encode(_repair_texts(value))
+
+
+def _repair_texts(value: object) -> object:
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list | tuple):
+        return [_repair_texts(item) for item in cast("Sequence[object]", value)]
+    if isinstance(value, dict):
+        return {_repair_texts(name): _repair_texts(item) for name, item in cast("dict[str, object]", value).items()}
+    return value

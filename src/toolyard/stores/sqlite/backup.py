@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import tempfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -16,9 +17,10 @@ def copy_file(source: Path, target: Path, report: ReportPages = lambda done, tot
 
     A server may go on writing to the source. Raises sqlite3.Error or OSError.
     """
-    partial = target.with_name(f"{target.name}.partial")
-    partial.unlink(missing_ok=True)
-    os.close(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))  # a store holds hashes of keys, and tokens
+    # A name that no other copy uses. Only the owner may read the file: a store holds hashes of keys, and tokens.
+    descriptor, name = tempfile.mkstemp(prefix=f"{target.name}.", suffix=".partial", dir=target.parent)
+    os.close(descriptor)
+    partial = Path(name)
     try:
         with (
             closing(sqlite3.connect(f"{source.resolve().as_uri()}?mode=ro", uri=True, isolation_level=None)) as reading,

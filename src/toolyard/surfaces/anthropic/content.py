@@ -3,17 +3,14 @@
 What the provider wants back unchanged goes into seals, under the name of the provider that gets it.
 """
 
-import base64
-import re
-from collections.abc import Sequence
+from typing import Annotated
 
-from msgspec import Struct
+import msgspec
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from toolyard.core.items import (
     Call,
-    FilePart,
-    ImagePart,
     ModelText,
     Part,
     Problem,
@@ -38,16 +35,28 @@ from toolyard.core.messages_blocks import (
     seal,
 )
 from toolyard.core.tools.trust import APPLICATION, SENT_HISTORY
+from toolyard.surfaces.anthropic.blocks import (
+    MAX_BLOCKS,
+    Block,
+    count_blocks,
+    count_marks,
+    list_blocks,
+    read_mark,
+    read_part,
+    require_text,
+)
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.shared.history import ItemBuilder
 
-Block = dict[str, object]
 OTHER_PROVIDER = "anthropic"
 """The provider of what a client of another model's sends back in Anthropic's words: no other provider gets it."""
-_BASE64 = re.compile(r"[A-Za-z0-9+/=\s]+")
-_MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+")
-_TTLS = (None, "5m", "1h")
-_INLINE_KINDS = ("image/jpeg", "image/png", "image/gif", "image/webp")
+
+
+class SentCaller(Struct, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
+    """Who made a call of the provider's own tools: the model, or code that the provider ran."""
+
+    type: Annotated[str, Meta(pattern=r"^(direct|code_execution_\d{8})\Z")]
+    tool_id: str | None = None
 
 
 class SentMessage(Struct, kw_only=True, gc=False):
@@ -66,16 +75,23 @@ class MessageReader:
         self._target = provider or OTHER_PROVIDER
         self._hosted: dict[str, Call] = {}
         """The provider's own calls by their ids there."""
+        self.marks = 0
+        """How many marks the messages have so far."""
 
     def add(self, builder: ItemBuilder, index: int, message: SentMessage) -> None:
         """Add a message to the history that is being built. Raise Invalid, with its index, if it does not fit."""
         key = f"messages.{index}"
+        blocks, marks = count_blocks(message.content)
+        if blocks > MAX_BLOCKS:
+            raise invalid_field(f"{key}.content", f"has more than {MAX_BLOCKS:,} blocks: send it in several messages")
+        builder.work += blocks
+        self.marks += marks
         if message.role == "user":
             self._add_user(builder, index, message.content, f"{key}.content")
         elif message.role == "assistant":
             self._add_assistant(builder, index, message.content, f"{key}.content")
         elif message.role == "system":
-            texts = [_require_text(block, "text", key) for block in list_blocks(message.content, f"{key}.content")]
+            texts = [require_text(block, "text", key) for block in list_blocks(message.content, f"{key}.content")]
             builder.add(index, "system", "\n\n".join(texts))
         else:
             raise invalid_field(f"{key}.role", "must be user, assistant or system")
@@ -140,7 +156,7 @@ class MessageReader:
             elif not self._provider:
                 raise invalid_field(place, "tool_reference is Anthropic's, and this model is another provider's")
             else:
-                references.append(_require_text(block, "tool_name", place))
+                references.append(require_text(block, "tool_name", place))
         return parts, references, marks
 
     def _add_assistant(self, builder: ItemBuilder, index: int, content: object, key: str) -> None:
@@ -164,10 +180,11 @@ class MessageReader:
                     raise invalid_field(place, f"a block of the type {str(kind)[:40]!r} cannot be read here")
 
     def _add_text(self, builder: ItemBuilder, index: int, block: Block, key: str) -> None:
-        text, mark = _require_text(block, "text", key), read_mark(block, key)
+        text, mark = require_text(block, "text", key), read_mark(block, key)
         citations: object = block.get("citations") or list[object]()
         if not is_list(citations) or not all(is_object(citation) for citation in citations):
             raise invalid_field(f"{key}.citations", "must be a list of citations")
+        _refuse_marks(citations, f"{key}.citations")
         # Without its index at the provider a citation is one that was made up here, from another provider's answer.
         signed = [citation for citation in citations if is_object(citation) and citation.get("encrypted_index") != ""]
         piece = TextPiece(len(text), [{k: v for k, v in cited.items() if k != "file_id"} for cited in signed], mark)
@@ -181,9 +198,9 @@ class MessageReader:
         """Add thinking that its provider has signed, for that provider. Any other is dropped, as all providers do."""
         text, signature = "", ""
         if block.get("type") == "redacted_thinking":
-            signature = REDACTED_PREFIX + _require_text(block, "data", key)
+            signature = REDACTED_PREFIX + require_text(block, "data", key)
         else:
-            text, signature = _require_text(block, "thinking", key), _require_text(block, "signature", key)
+            text, signature = require_text(block, "thinking", key), require_text(block, "signature", key)
         if signature and self._provider:
             builder.add_model_item(
                 index,
@@ -194,24 +211,15 @@ class MessageReader:
 
     def _add_call(self, builder: ItemBuilder, index: int, number: int, block: Block, key: str) -> None:
         call_id, name, arguments = _read_call(block, key)
-        builder.add_call(index, (call_id, name, arguments), number)
         mark = read_mark(block, key)
-        if mark is None or not self._provider:
-            return
-        position = next(
-            position
-            for position in range(len(builder.items) - 1, -1, -1)
-            if isinstance(item := builder.items[position], Call) and item.provider_id == call_id
-        )
-        call = builder.items[position]
-        assert isinstance(call, Call)
-        builder.items[position] = replace(call, seal=seal(self._provider, BlockFields(cache_control=mark)))
+        sealed = seal(self._provider, BlockFields(cache_control=mark)) if mark and self._provider else None
+        builder.add_call(index, (call_id, name, arguments), number, sealed)
 
     def _add_hosted_call(self, builder: ItemBuilder, index: int, block: Block, key: str) -> None:
         call_id, name, arguments = _read_call(block, key)
         if name not in HOSTED_TOOLS:
             raise invalid_field(f"{key}.name", f"{name[:40]!r} is no tool of the provider that can be used here")
-        sealed = seal(self._target, SealedCall(name, block.get("caller")))
+        sealed = seal(self._target, SealedCall(name, _read_caller(block, key)))
         tool = CODE_EXECUTION_TOOLS.get(name, name)
 
         def build(item_id: str, at: float) -> Call:
@@ -232,10 +240,11 @@ class MessageReader:
         self._hosted[call_id] = call
 
     def _add_hosted_result(self, builder: ItemBuilder, index: int, block: Block, kind: str, key: str) -> None:
-        call = self._hosted.pop(_require_text(block, "tool_use_id", key), None)
+        call = self._hosted.pop(require_text(block, "tool_use_id", key), None)
         if call is None or kind.removesuffix(RESULT_SUFFIX) not in HOSTED_TOOLS:
             raise invalid_field(key, "answers no server_tool_use before it")
         content = block.get("content")
+        _refuse_marks(content, f"{key}.content")
         outcome, text, error = parse_result(content, call.tool)
         sealed = seal(self._target, SealedResult(kind, content))
 
@@ -256,30 +265,17 @@ class MessageReader:
         builder.add_model_item(index, build)
 
 
-def list_blocks(content: object, key: str) -> list[Block]:
-    """Return the blocks of a content, which may be a text instead. Raise Invalid for anything else."""
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    if not is_list(content):
-        raise invalid_field(key, "must be a text or a list of blocks")
-    return [
-        block if is_object(block) else _refuse(f"{key}.{number}", "must be a block, which is an object with a type")
-        for number, block in enumerate(content)
-    ]
+def _read_caller(block: Block, key: str) -> SentCaller | None:
+    try:
+        return msgspec.convert(block.get("caller"), SentCaller | None)
+    except msgspec.ValidationError as error:
+        raise invalid_field(f"{key}.caller", str(error)) from None
 
 
-def _refuse(key: str, why: str) -> Block:
-    raise invalid_field(key, why)
-
-
-def read_mark(block: Block, key: str) -> Mark | None:
-    """Return the `cache_control` of a block. Raise Invalid for one that the API does not have."""
-    mark = block.get("cache_control")
-    if mark is None:
-        return None
-    if not is_object(mark) or mark.get("type") != "ephemeral" or mark.get("ttl") not in _TTLS or len(mark) > 2:
-        raise invalid_field(f"{key}.cache_control", 'must be {"type": "ephemeral"}, with a ttl of 5m or 1h if any')
-    return mark
+def _refuse_marks(value: object, key: str) -> None:
+    """Raise Invalid if a value that goes to the provider unchanged has marks, which nobody would count there."""
+    if count_marks(value):
+        raise invalid_field(key, "may have no cache_control inside")
 
 
 def _read_fields(block: Block, key: str) -> BlockFields:
@@ -291,86 +287,8 @@ def _read_fields(block: Block, key: str) -> BlockFields:
     return BlockFields(cache_control=read_mark(block, key), citations=citations, context=context)
 
 
-def _require_text(block: Block, name: str, key: str) -> str:
-    text = block.get(name)
-    if not isinstance(text, str):
-        raise invalid_field(f"{key}.{name}", "must be a text")
-    return text
-
-
 def _read_call(block: Block, key: str) -> tuple[str, str, dict[str, object]]:
     call_id, name, arguments = block.get("id"), block.get("name"), block.get("input")
     if not isinstance(call_id, str) or not call_id or not isinstance(name, str) or not name or not is_object(arguments):
         raise invalid_field(key, "a call needs an id, a name and an input, which is an object")
     return call_id, name, arguments
-
-
-def read_part(block: Block, key: str) -> Part:
-    """Return a block of the user as a part. Raise Invalid for a block that cannot be sent to a model."""
-    match block.get("type"):
-        case "text":
-            return TextPart(text=_require_text(block, "text", key))
-        case "image":
-            return ImagePart(url=_read_source(block, key, ("base64", "url")))
-        case "document":
-            return _read_document(block, key)
-        case "search_result":
-            texts = [_require_text(text, "text", key) for text in list_blocks(block.get("content"), f"{key}.content")]
-            heading = f"{_require_text(block, 'title', key)} ({_require_text(block, 'source', key)})"
-            return TextPart(text="\n".join((heading, *texts)))
-        case kind:
-            raise invalid_field(key, f"a block of the type {str(kind)[:40]!r} cannot be read here")
-
-
-def _read_document(block: Block, key: str) -> Part:
-    title, source = block.get("title"), block.get("source")
-    name = title if isinstance(title, str) else ""
-    kind = source.get("type") if is_object(source) else None
-    if is_object(source) and kind == "content":
-        blocks = list_blocks(source.get("content"), f"{key}.source.content")
-        parts = [read_part(inner, f"{key}.source.content") for inner in blocks]
-        text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
-        return TextPart(text="\n".join(filter(None, (name, text))))
-    return FilePart(url=_read_source(block, key, ("base64", "url", "text")), name=name)
-
-
-def _read_source(block: Block, key: str, kinds: Sequence[str]) -> str:
-    """Return where a block's data is: an address, or the data itself."""
-    source = block.get("source")
-    key = f"{key}.source"
-    if not is_object(source) or source.get("type") not in kinds:
-        kind = source.get("type") if is_object(source) else None
-        why = (
-            "there is no file store here: send the file itself" if kind == "file" else f"must be of {', '.join(kinds)}"
-        )
-        raise invalid_field(key, why)
-    if source["type"] == "url":
-        url = _require_text(source, "url", key)
-        if not url.startswith(("https://", "http://")) or any(map(str.isspace, url)):
-            raise invalid_field(f"{key}.url", "must be an address of https:")
-        return url
-    data, media_type = _require_text(source, "data", key), _require_text(source, "media_type", key)
-    if source["type"] == "text":
-        return f"data:text/plain;base64,{base64.b64encode(data.encode()).decode()}"
-    if block["type"] == "image" and media_type not in _INLINE_KINDS:
-        raise invalid_field(f"{key}.media_type", f"must be one of {', '.join(_INLINE_KINDS)}")
-    if not _MEDIA_TYPE.fullmatch(media_type):
-        raise invalid_field(f"{key}.media_type", "is no media type")
-    if not _BASE64.fullmatch(data):
-        raise invalid_field(f"{key}.data", "must be base64")
-    return f"data:{media_type};base64,{data}"
-
-
-def count_marks(*values: object) -> int:
-    """Return how many marks the parts of a request have."""
-    count = 0
-    stack: list[object] = list(values)
-    while stack:
-        value = stack.pop()
-        if is_list(value):
-            stack.extend(value)
-        elif is_object(value):
-            count += value.get("cache_control") is not None
-            # What a tool is called with, and what describes it, may have fields of any name.
-            stack.extend(inner for name, inner in value.items() if name in ("content", "source"))
-    return count

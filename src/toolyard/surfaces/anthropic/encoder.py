@@ -38,17 +38,21 @@ from toolyard.surfaces.anthropic.message import (
     build_server_call,
     build_text_block,
     build_text_blocks,
-    build_toolyard_answer,
     build_turn_blocks,
     build_usage,
     encode_arguments,
     find_stop_reason,
+    find_stop_sequence,
 )
 from toolyard.surfaces.http.errors import ModelFailed
 from toolyard.surfaces.shared.call_ids import encode_call_id
 from toolyard.surfaces.shared.run_notices import get_first_notice
 from toolyard.surfaces.shared.streamed_arguments import StreamedCall, cut_sent, find_missing
-from toolyard.surfaces.shared.whole_history.answers import list_client_calls, wants_only_final_text
+from toolyard.surfaces.shared.whole_history.answers import (
+    build_toolyard_answer,
+    list_client_calls,
+    wants_only_final_text,
+)
 
 PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 _TEXT_HEAD = (
@@ -250,7 +254,7 @@ class MessageEncoder:
         pieces = [*self._encode_last_calls()]
         if text:
             pieces.append(self._encode_block(build_text_block(text)))
-        delta = {"stop_reason": find_stop_reason(view, waiting_text), "stop_sequence": None}
+        delta = {"stop_reason": find_stop_reason(view, waiting_text), "stop_sequence": find_stop_sequence(view)}
         usage, answer = build_usage(view.usage), build_toolyard_answer(view)
         pieces.append(_encode("message_delta", delta=delta, usage=usage, toolyard=answer))
         return b"".join((*pieces, _encode("message_stop")))

@@ -11,8 +11,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from msgspec import UNSET, Struct, UnsetType
 
 from toolyard.core.errors import ToolyardError
-from toolyard.core.json_types import is_list, is_object
-from toolyard.surfaces.http.errors import build_error_response
+from toolyard.surfaces.http.errors import build_error_response, describe_error
 from toolyard.surfaces.http.model_failures import OVERLOADED, OVERLOADED_STATUS
 from toolyard.surfaces.http.openapi import describe_errors
 from toolyard.surfaces.surface import ErrorAnswer, ErrorBody
@@ -65,7 +64,7 @@ def encode_error(status: int, body: ErrorBody, headers: dict[str, str]) -> Error
         status = 404
     status = _STATUSES.get(status, status)
     kind = _KINDS.get(status, "api_error" if status >= 500 else "invalid_request_error")
-    text = _describe(body)
+    text = describe_error(body)
     message = text if len(text) <= MAX_MESSAGE_CHARS else f"{text[: MAX_MESSAGE_CHARS - 1]}…"
     details = {name: value for name, value in body.details.items() if name in ("error_code", "unsupported")}
     fields = ErrorFields(type=kind, message=message, details=details or UNSET)
@@ -88,15 +87,6 @@ def name_headers(correlation_id: str, headers: Mapping[str, str]) -> dict[str, s
         reset = datetime.now(UTC) + timedelta(seconds=int(seconds))
         renamed[f"{_OWN_RATE_PREFIX}reset"] = reset.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {"request-id": correlation_id, **renamed}
-
-
-def _describe(body: ErrorBody) -> str:
-    """Return the message; for a body of the wrong type with what is wrong, which Anthropic's shape has no field for."""
-    fields = body.details.get("fields")
-    if body.error != "some fields are wrong" or not is_list(fields):
-        return body.error
-    entries = [entry for entry in fields if is_object(entry)]
-    return "; ".join(f"{entry.get('key')}: {entry.get('message')}" for entry in entries) or body.error
 
 
 ANTHROPIC_ERRORS = {

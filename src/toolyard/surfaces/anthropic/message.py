@@ -17,12 +17,16 @@ from toolyard.core.messages_blocks import (
     unseal,
 )
 from toolyard.surfaces.shared.call_ids import encode_call_id
-from toolyard.surfaces.shared.run_answer import WaitingCall, build_waiting_call
 from toolyard.surfaces.shared.run_notices import get_first_notice
-from toolyard.surfaces.shared.whole_history.answers import list_client_calls, wants_only_final_text
+from toolyard.surfaces.shared.whole_history.answers import (
+    ToolyardAnswer,
+    build_toolyard_answer,
+    list_client_calls,
+    wants_only_final_text,
+)
 
 Block = dict[str, object]
-StopReason = Literal["end_turn", "max_tokens", "tool_use", "refusal"]
+StopReason = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"]
 SERVER_NAME = "toolyard"
 """The name of the server of tools that are on no MCP server."""
 
@@ -34,14 +38,6 @@ class MessageUsage(Struct, kw_only=True):
     output_tokens: int
     cache_read_input_tokens: int = 0
     cache_creation_input_tokens: int = 0
-
-
-class ToolyardAnswer(Struct, kw_only=True):
-    """Where the answer comes from, and what it waits for."""
-
-    conversation_id: str
-    run_id: str
-    waiting: list[WaitingCall] = []
 
 
 class Message(Struct, kw_only=True):
@@ -66,6 +62,7 @@ def build_message(view: RunView, model: str, provider: str, waiting_text: str) -
         model=model,
         content=_build_content(view, provider, waiting_text),
         stop_reason=find_stop_reason(view, waiting_text),
+        stop_sequence=find_stop_sequence(view),
         usage=build_usage(view.usage),
         toolyard=build_toolyard_answer(view),
     )
@@ -223,7 +220,15 @@ def find_stop_reason(view: RunView, waiting_text: str = "") -> StopReason:
         return "refusal" if waiting_text and wants_only_final_text(view) else "end_turn"
     if view.ending == "limit":
         return "max_tokens"
-    return "refusal" if view.detail == "refused" else "end_turn"
+    if view.detail == "refused":
+        return "refusal"
+    return "stop_sequence" if find_stop_sequence(view) else "end_turn"
+
+
+def find_stop_sequence(view: RunView) -> str | None:
+    """Return the client's stop sequence that ended the answer, if its provider tells it."""
+    reply, stops = view.last_reply, view.request.options.stop if view.request else ()
+    return reply.stop_sequence if view.ending == "done" and reply and reply.stop_sequence in stops else None
 
 
 def build_usage(usage: Usage) -> MessageUsage:
@@ -231,15 +236,6 @@ def build_usage(usage: Usage) -> MessageUsage:
         input_tokens=usage.input_tokens - usage.cached_tokens,
         output_tokens=usage.output_tokens,
         cache_read_input_tokens=usage.cached_tokens,
-    )
-
-
-def build_toolyard_answer(view: RunView) -> ToolyardAnswer:
-    waiting = [build_waiting_call(view.calls[call_id]) for call_id in view.waiting_for]
-    return ToolyardAnswer(
-        conversation_id=view.conversation,
-        run_id=view.run_id,
-        waiting=[call for call in waiting if call.awaited != "client"],
     )
 
 

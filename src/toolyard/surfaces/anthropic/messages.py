@@ -1,5 +1,6 @@
 """Answers requests for messages: starts the run of a request, and encodes it."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from functools import partial
 
@@ -7,31 +8,36 @@ from litestar import Response
 from litestar.response import Stream
 from msgspec import Struct
 
+from toolyard.core.caller import Caller
 from toolyard.core.conversation.token_estimate import estimate_text_tokens, estimate_tokens
 from toolyard.core.items import Item
 from toolyard.core.messages_blocks import WIRE, join_system
 from toolyard.core.tools.definition import Tool
+from toolyard.engine.access.presets import PresetFields
 from toolyard.engine.service import Service
 from toolyard.surfaces.anthropic.content import MessageReader
 from toolyard.surfaces.anthropic.encoder import MessageEncoder, encode_failure
+from toolyard.surfaces.anthropic.errors import name_headers
 from toolyard.surfaces.anthropic.message import Message, build_message
 from toolyard.surfaces.anthropic.parse import (
     OPTION_FIELDS,
     CountBody,
     MessageBody,
     check_fields,
+    check_marks,
     list_unread_fields,
     read_native,
     read_options,
     read_search_mode,
     read_system,
     read_tool_choice,
-    read_tools,
 )
+from toolyard.surfaces.anthropic.tools import read_tools
+from toolyard.surfaces.http.authorization import admit_request
 from toolyard.surfaces.http.event_stream import detach_on_disconnect
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.http.sse import build_stream_response
-from toolyard.surfaces.shared.history import read_history
+from toolyard.surfaces.shared.history import MAX_BATCH, read_history
 from toolyard.surfaces.shared.run_notices import build_notices
 from toolyard.surfaces.shared.whole_history.run_starter import (
     AdmittedRun,
@@ -45,6 +51,7 @@ from toolyard.surfaces.shared.whole_history.run_starter import (
 )
 from toolyard.surfaces.shared.whole_history.sent_fields import (
     DEFAULT,
+    SERVER_TOOLS_FIELD,
     ToolyardFields,
     build_ignored_header,
     read_server_tools,
@@ -101,15 +108,30 @@ async def create_message(
     return build_stream_response(pieces, {**streamed.headers, **ignored})
 
 
-async def count_tokens(service: Service, request: HttpRequest, data: CountBody) -> TokenCount:
+async def count_tokens(service: Service, request: HttpRequest, data: CountBody) -> Response[TokenCount]:
     """Estimate the tokens that the first turn of a message would send to the model. Nothing is started."""
+    context = get_request_context(request.scope)
+    preset = await service.presets.find_named(context.caller, resolve_model(data.model))
     provider = await find_provider(service, request, data.model)
     check_fields(data)
-    items = await _read_items(service, data, provider)
-    system = join_system(read_system(data.system))
-    tools = [*read_tools(data.tools, provider), *_list_server_tools(service, request, data, provider)]
-    tokens = sum(map(estimate_tokens, items)) + estimate_text_tokens(system)
-    return TokenCount(input_tokens=tokens + sum(map(estimate_tool_bytes, tools)) // BYTES_PER_TOKEN)
+    rate_headers = await admit_request(service, context.caller)
+    tokens = await _estimate_items(await _read_items(service, data, provider))
+    prompts = (preset.system_prompt if preset else "", service.default_settings.system_prompt)
+    tokens += sum(map(estimate_text_tokens, (*prompts, join_system(read_system(data.system)))))
+    tools = read_tools(data.tools, provider)
+    chosen = _read_server_tools(service, request, data, has_tools=bool(tools))
+    tools += _list_server_tools(service, context.caller, chosen, preset)
+    body = TokenCount(input_tokens=tokens + sum(map(estimate_tool_bytes, tools)) // BYTES_PER_TOKEN)
+    return Response(body, headers=name_headers(context.correlation_id, rate_headers))
+
+
+async def _estimate_items(items: Sequence[Item]) -> int:
+    tokens = 0
+    for start in range(0, len(items), MAX_BATCH):
+        if start:
+            await asyncio.sleep(0)
+        tokens += sum(map(estimate_tokens, items[start : start + MAX_BATCH]))
+    return tokens
 
 
 async def find_provider(service: Service, request: HttpRequest, model: str) -> str:
@@ -118,14 +140,20 @@ async def find_provider(service: Service, request: HttpRequest, model: str) -> s
     return service.models.find_provider(await service.presets.find_model(caller, resolve_model(model)), WIRE)
 
 
-def _list_server_tools(service: Service, request: HttpRequest, data: CountBody, provider: str) -> list[Tool]:
-    names = _read_server_tools(service, request, data, has_tools=bool(read_tools(data.tools, provider)))
-    usable = service.tools.list_usable(get_request_context(request.scope).caller)
-    return [tool for tool in usable if names is None or tool.name in names]
+def _list_server_tools(
+    service: Service, caller: Caller, chosen: frozenset[str] | None, preset: PresetFields | None
+) -> list[Tool]:
+    """Return the server's tools that a run would have: those of its preset, or the default ones, of the chosen ones."""
+    begun_with = preset.tool_names if preset else service.default_settings.tools if chosen is None else None
+    limits = [names for names in (chosen, begun_with) if names is not None]
+    return [tool for tool in service.tools.list_usable(caller) if all(tool.name in names for names in limits)]
 
 
 async def _read_items(service: Service, data: CountBody, provider: str) -> Sequence[Item]:
-    return await read_history(data.messages, service.clock, MessageReader(provider).add, derives_call_ids=True)
+    reader = MessageReader(provider)
+    items = await read_history(data.messages, service.clock, reader.add, derives_call_ids=True)
+    check_marks(data, reader.marks)
+    return items
 
 
 async def _read_request(service: Service, request: HttpRequest, data: MessageBody, provider: str) -> ParsedRequest:
@@ -150,11 +178,12 @@ async def _read_request(service: Service, request: HttpRequest, data: MessageBod
 def _read_server_tools(
     service: Service, request: HttpRequest, data: CountBody, *, has_tools: bool
 ) -> frozenset[str] | None:
-    """Return the server's tools that may run: none beside those of the client, unless the request says otherwise."""
-    chosen = data.toolyard.server_tools if data.toolyard else None
+    """Return the server's tools that may run: none beside the client's, unless the request or key says otherwise."""
+    caller = get_request_context(request.scope).caller
+    chosen, field = data.toolyard.server_tools if data.toolyard else None, SERVER_TOOLS_FIELD
     if chosen is None and (header := request.headers.get(SERVER_TOOLS_HEADER, "").strip()):
         chosen = header if header in ("all", "none") else [name.strip() for name in header.split(",")]
+        field = SERVER_TOOLS_HEADER
     if chosen is None:
-        chosen = "none" if has_tools else "all"
-    caller = get_request_context(request.scope).caller
-    return read_server_tools(ToolyardFields(server_tools=chosen), data.model, service, caller)
+        chosen = caller.server_tools or ("none" if has_tools else "all")
+    return read_server_tools(ToolyardFields(server_tools=chosen), data.model, service, caller, field)

@@ -1,4 +1,4 @@
-"""Read a request for a message: its options, tools and instructions. Pure.
+"""Read a request for a message: its options and instructions. Pure.
 
 What cannot be done is refused by the name of its field. What only saves time or money, such as where to cache, is left
 out for a model of another provider.
@@ -11,20 +11,19 @@ from msgspec import Meta, Struct
 
 from toolyard.core.errors import Invalid
 from toolyard.core.items import Seal
-from toolyard.core.json_types import is_list, is_object
 from toolyard.core.messages_blocks import (
     MAX_MARKS,
     RequestFields,
     SystemBlock,
-    ToolFields,
+    ThinkingFields,
     seal,
 )
-from toolyard.core.settings.options import Options, Thinking
-from toolyard.core.tools.definition import Tool
+from toolyard.core.settings.options import MAX_TOKENS, Options, Thinking
 from toolyard.core.tools.web_search_rule import SearchMode, parse_search
-from toolyard.surfaces.anthropic.content import Block, SentMessage, count_marks, list_blocks, read_mark
+from toolyard.surfaces.anthropic.blocks import count_marks, list_blocks, read_mark
+from toolyard.surfaces.anthropic.content import SentMessage
+from toolyard.surfaces.anthropic.tools import is_web_search
 from toolyard.surfaces.http.errors import invalid_field
-from toolyard.surfaces.shared.client_tools import build_client_tool
 
 MAX_TOOLS = 512
 MAX_MESSAGES = 20_000
@@ -32,9 +31,6 @@ MIN_THINKING_TOKENS = 1_024
 NO_THREADS = "thread_unsupported_request"
 _EFFORTS: Mapping[str, Thinking] = {"low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "xhigh"}
 _SERVICE_TIERS = {"auto": "auto", "standard_only": "default"}
-_CLIENT_TOOLS = ("bash_", "text_editor_", "computer_", "memory_")
-"""How the types of tools begin that Anthropic defines and the client runs."""
-_TOOL_FIELDS = ("defer_loading", "strict", "eager_input_streaming", "input_examples")
 _REFUSED_FIELDS = {
     "mcp_servers": "would run tools outside of this server's rules: add the MCP server to this server",
     "container": "would run code outside of this server's rules",
@@ -61,6 +57,12 @@ class OutputConfig(Struct, kw_only=True):
     format: OutputFormat | None = None
 
 
+class ToolChoice(Struct, forbid_unknown_fields=True, kw_only=True):
+    type: str
+    name: str | None = None
+    disable_parallel_tool_use: bool | None = None
+
+
 class ServerFields(Struct, kw_only=True):
     """What Anthropic's requests have no fields for."""
 
@@ -78,8 +80,8 @@ class CountBody(Struct, forbid_unknown_fields=True, kw_only=True):
     system: object = None
     """A text, or blocks of text."""
     tools: Annotated[list[dict[str, object]], Meta(max_length=MAX_TOOLS)] | None = None
-    tool_choice: dict[str, object] | None = None
-    thinking: dict[str, object] | None = None
+    tool_choice: ToolChoice | None = None
+    thinking: ThinkingFields | None = None
     output_config: OutputConfig | None = None
     output_format: OutputFormat | None = None
     """The older name of `output_config.format`."""
@@ -96,7 +98,7 @@ class CountBody(Struct, forbid_unknown_fields=True, kw_only=True):
 class MessageBody(CountBody, forbid_unknown_fields=True, kw_only=True):
     """A request for a message. `messages`, `tools` and the options are those of this request alone."""
 
-    max_tokens: Annotated[int, Meta(ge=1)]
+    max_tokens: Annotated[int, Meta(ge=1, le=MAX_TOKENS)]
     stream: bool | None = None
     stop_sequences: list[str] | None = None
     temperature: Annotated[float, Meta(ge=0, le=1)] | None = None
@@ -117,7 +119,7 @@ OPTION_FIELDS = {"output_schema": "output_config.format", "stop": "stop_sequence
 
 
 def check_fields(body: CountBody) -> None:
-    """Raise Invalid for a field that no model can be told, and for more marks than the API takes."""
+    """Raise Invalid for a field that no model can be told."""
     for name, why in _REFUSED_FIELDS.items():
         if getattr(body, name, None):
             raise invalid_field(name, why)
@@ -125,7 +127,11 @@ def check_fields(body: CountBody) -> None:
         # Anthropic's clients read this code, and go on with the whole history in each request.
         details: dict[str, object] = {"error_code": NO_THREADS, "unsupported": ["thread"]}
         raise Invalid("thread: this server keeps no threads: send all messages", {"field": "thread", **details})
-    marks = count_marks(body.system, body.tools, [message.content for message in body.messages])
+
+
+def check_marks(body: CountBody, message_marks: int) -> None:
+    """Raise Invalid for more marks than the API takes, with those of the messages."""
+    marks = count_marks(body.system, body.tools) + message_marks
     if marks > MAX_MARKS:
         raise invalid_field("cache_control", f"may be set {MAX_MARKS} times at most, and is set {marks} times")
 
@@ -158,7 +164,7 @@ def read_native(body: CountBody, provider: str, betas: Sequence[str]) -> Seal | 
         provider,
         RequestFields(
             system=read_system(body.system),
-            thinking=thinking if thinking and thinking.get("type") != "disabled" else None,
+            thinking=thinking if thinking and thinking.type != "disabled" else None,
             effort=body.output_config.effort or "" if body.output_config else "",
             betas=list(betas),
         ),
@@ -174,7 +180,6 @@ def read_options(body: MessageBody) -> Options:
         if body.service_tier not in _SERVICE_TIERS:
             raise invalid_field("service_tier", f"must be one of {', '.join(_SERVICE_TIERS)}")
         extra["service_tier"] = _SERVICE_TIERS[body.service_tier]
-    choice = body.tool_choice or {}
     return Options(
         max_tokens=body.max_tokens,
         temperature=body.temperature,
@@ -182,7 +187,7 @@ def read_options(body: MessageBody) -> Options:
         stop=tuple(body.stop_sequences or ()),
         output_schema=_read_schema(body),
         thinking=_read_thinking(body),
-        parallel_tool_calls=False if choice.get("disable_parallel_tool_use") is True else None,
+        parallel_tool_calls=False if body.tool_choice and body.tool_choice.disable_parallel_tool_use else None,
         extra=extra,
     )
 
@@ -203,14 +208,14 @@ def _read_thinking(body: MessageBody) -> Thinking:
     thinking = body.thinking
     if thinking is None:
         return _EFFORTS[effort] if effort else ""
-    match thinking.get("type"):
+    match thinking.type:
         case "disabled":
             return 0
         case "adaptive":
             return _EFFORTS[effort] if effort else "adaptive"
         case "enabled":
-            budget = thinking.get("budget_tokens")
-            if not isinstance(budget, int) or not MIN_THINKING_TOKENS <= budget < body.max_tokens:
+            budget = thinking.budget_tokens
+            if budget is None or not MIN_THINKING_TOKENS <= budget < body.max_tokens:
                 why = f"must be a number from {MIN_THINKING_TOKENS:,} to less than max_tokens"
                 raise invalid_field("thinking.budget_tokens", why)
             return budget
@@ -218,82 +223,28 @@ def _read_thinking(body: MessageBody) -> Thinking:
             raise invalid_field("thinking.type", "must be enabled, adaptive or disabled")
 
 
-def read_tool_choice(choice: Mapping[str, object] | None) -> str:
+def read_tool_choice(choice: ToolChoice | None) -> str:
     """Return `auto`, `none`, `required` or the name of a tool."""
-    match (choice or {"type": "auto"}).get("type"):
-        case "auto":
+    match choice:
+        case None | ToolChoice(type="auto"):
             return "auto"
-        case "none":
+        case ToolChoice(type="none"):
             return "none"
-        case "any":
+        case ToolChoice(type="any"):
             return "required"
-        case "tool":
-            name = choice.get("name") if choice else None
-            if isinstance(name, str) and name not in ("", "auto", "none", "required"):
+        case ToolChoice(type="tool", name=name):
+            if name and name not in ("auto", "none", "required"):
                 return name
             raise invalid_field("tool_choice.name", "must be the name of a tool")
         case _:
             raise invalid_field("tool_choice.type", "must be auto, any, tool or none")
 
 
-def read_tools(tools: Sequence[Block] | None, provider: str) -> list[Tool]:
-    """Return the client's tools. Raise Invalid for a kind of tool that the model cannot have."""
-    read = [_read_tool(tool, f"tools.{index}", provider) for index, tool in enumerate(tools or ())]
-    return [tool for tool in read if tool is not None]
-
-
-def _read_tool(block: Block, key: str, provider: str) -> Tool | None:
-    """Return a tool that the client runs; None for the provider's web search, which is asked for in another way."""
-    kind = block.get("type") or "custom"
-    if not isinstance(kind, str):
-        raise invalid_field(f"{key}.type", "must be a text")
-    if kind.startswith("web_search_"):
-        return None
-    mark = read_mark(block, key)
-    if kind.startswith(_CLIENT_TOOLS):
-        if not provider:
-            raise invalid_field(f"{key}.type", f"{kind[:40]} is Anthropic's, and this model is another provider's")
-        definition = {name: value for name, value in block.items() if name != "cache_control" and value is not None}
-        tool = build_client_tool(block.get("name"), f"Anthropic's {kind[:40]}", {"type": "object"}, key)
-        return _seal_tool(tool, provider, ToolFields(cache_control=mark, definition=definition))
-    if kind != "custom":
-        raise invalid_field(f"{key}.type", f"{kind[:40]!r} cannot be used here: send tools that your program runs")
-    if block.get("input_schema") is None:
-        raise invalid_field(f"{key}.input_schema", "is missing")
-    tool = build_client_tool(block.get("name"), block.get("description"), block.get("input_schema"), key)
-    fields = _read_tool_fields(block, key)
-    if fields.defer_loading and not provider:
-        raise invalid_field(f"{key}.defer_loading", "is Anthropic's, and this model is another provider's")
-    fields.cache_control = mark
-    return _seal_tool(tool, provider, fields) if provider and fields != ToolFields() else tool
-
-
-def _read_tool_fields(block: Block, key: str) -> ToolFields:
-    examples = block.get("input_examples")
-    if examples is not None and not (is_list(examples) and all(is_object(example) for example in examples)):
-        raise invalid_field(f"{key}.input_examples", "must be a list of objects")
-    for name in _TOOL_FIELDS[:-1]:
-        if not isinstance(block.get(name), bool | None):
-            raise invalid_field(f"{key}.{name}", "must be true or false")
-    return ToolFields(**{name: block[name] for name in _TOOL_FIELDS if block.get(name) is not None})  # pyright: ignore[reportArgumentType]
-
-
-def _seal_tool(tool: Tool, provider: str, fields: ToolFields) -> Tool:
-    return Tool(
-        name=tool.name,
-        description=tool.description,
-        parameters=tool.parameters,
-        venue="client",
-        hides_server_tool=True,
-        seal=seal(provider, fields),
-    )
-
-
 def read_search_mode(body: CountBody) -> SearchMode:
     """Return where web searches run. Raise Invalid for rules of a search, which the server's configuration has."""
     mode: SearchMode = ""
     for index, tool in enumerate(body.tools or ()):
-        if str(tool.get("type", "")).startswith("web_search_"):
+        if is_web_search(tool):
             for name in ("allowed_domains", "blocked_domains", "user_location"):
                 if tool.get(name):
                     raise invalid_field(f"tools.{index}.{name}", "is set in this server's configuration")

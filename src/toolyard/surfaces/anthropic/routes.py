@@ -10,7 +10,13 @@ from litestar.response import Stream
 from toolyard.core.errors import NotFound
 from toolyard.surfaces.anthropic.errors import ANTHROPIC_ERRORS, RATE_HEADERS, encode_error, name_headers
 from toolyard.surfaces.anthropic.message import Message
-from toolyard.surfaces.anthropic.messages import TokenCount, count_tokens, create_message
+from toolyard.surfaces.anthropic.messages import (
+    BETA_HEADER,
+    SERVER_TOOLS_HEADER,
+    TokenCount,
+    count_tokens,
+    create_message,
+)
 from toolyard.surfaces.anthropic.parse import CountBody, MessageBody
 from toolyard.surfaces.http.openapi import JsonOrStreamOperation
 from toolyard.surfaces.http.request_context import HttpRequest
@@ -26,7 +32,7 @@ NO_BATCHES = "there are no batches here: send each request to /v1/messages by it
 
 
 def build_starter(backend: Backend) -> RunStarter:
-    return RunStarter(backend, name_headers)
+    return RunStarter(backend, name_headers, (BETA_HEADER, SERVER_TOOLS_HEADER))
 
 
 @post(
@@ -42,7 +48,7 @@ async def create(request: HttpRequest, data: JSONBody[MessageBody]) -> Response[
 
 
 @post(f"{PATH}/count_tokens", status_code=200, responses=ANTHROPIC_ERRORS, tags=["anthropic"])
-async def count(request: HttpRequest, data: JSONBody[CountBody]) -> TokenCount:
+async def count(request: HttpRequest, data: JSONBody[CountBody]) -> Response[TokenCount]:
     """Estimate the tokens of a request. Nothing is started."""
     return await count_tokens(request.backend.service, request, data)
 

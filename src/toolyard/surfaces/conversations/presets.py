@@ -8,6 +8,7 @@ from litestar.params import JSONBody, QueryParameter
 from msgspec import Struct, field
 
 from toolyard.core.caller import Caller
+from toolyard.core.settings.model_names import PLAIN, PRESET_PREFIX, is_only_for_requests
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
 from toolyard.engine.access.presets import ALL_TOOLS, Preset, may_edit_preset
 from toolyard.surfaces.conversations.conversations import (
@@ -89,6 +90,8 @@ async def save_preset(request: HttpRequest, name: PathId, data: JSONBody[NewPres
     service = request.backend.service
     caller = get_request_context(request.scope).caller
     check_preset_name(name)
+    if is_only_for_requests(data.settings.model):
+        raise invalid_field("settings.model", f"must be the name of a model: without {PRESET_PREFIX} and {PLAIN}")
     check_default_options(data.settings.options)
     check_max_turns(data.settings.max_turns or 0, service.runs.limits_for(caller))
     settings = msgspec.json.encode(data.settings)

@@ -31,6 +31,7 @@ from toolyard.core.errors import (
     Unavailable,
 )
 from toolyard.core.items import Problem
+from toolyard.core.json_types import is_list, is_object
 from toolyard.core.model_failures import BUDGET_EXCEEDED
 from toolyard.surfaces.http.model_failures import describe_failure
 from toolyard.surfaces.http.request_context import Scope, Send, get_request_context, get_request_head
@@ -38,6 +39,7 @@ from toolyard.surfaces.surface import EncodeError, ErrorAnswer, ErrorBody
 
 _log = logging.getLogger("toolyard.http")
 
+WRONG_FIELDS = "some fields are wrong"
 RETRY_AFTER_S = 2
 """How long a client should wait while the store cannot be used or the process stops: another replica may answer."""
 ERROR_KEY = "toolyard.error"
@@ -104,7 +106,7 @@ def build_error_response(error: Exception, correlation_id: str) -> tuple[int, Er
     message = str(error)
     match error:
         case ValidationException():
-            status, kind, message = 422, "validation_error", "some fields are wrong"
+            status, kind, message = 422, "validation_error", WRONG_FIELDS
             details["fields"] = error.extra
         case RequestEntityTooLarge():
             status, kind, message = 413, "too_large", f"the body may have {MAX_BODY_BYTES:,} bytes at most"
@@ -170,6 +172,15 @@ def raise_refusal(view: RunView) -> None:
 def invalid_field(key: str, message: str) -> Invalid:
     """Return the error for a field whose value has the right type but is not acceptable."""
     return Invalid(f"{key}: {message}", {"fields": [{"key": key, "message": message}]})
+
+
+def describe_error(body: ErrorBody) -> str:
+    """Return the message, with what is wrong in a body of the wrong type: for shapes that have no field for that."""
+    fields = body.details.get("fields")
+    if body.error != WRONG_FIELDS or not is_list(fields):
+        return body.error
+    entries = [entry for entry in fields if is_object(entry)]
+    return "; ".join(f"{entry.get('key')}: {entry.get('message')}" for entry in entries) or body.error
 
 
 def answer_error(scope: MutableMapping[str, object], error: Exception, correlation_id: str) -> ErrorAnswer:

@@ -104,7 +104,7 @@ class StoredConversations:
             reader.add(builder, index, item)
         if not builder.items:
             raise invalid_field("items", "has nothing that is kept: send messages, calls or results")
-        return self._service.runs.redact_items(builder.items)
+        return self._service.runs.redact_items(builder.list_items())
 
     async def _add(self, request: HttpRequest, conversation_id: str, items: tuple[Item, ...]) -> None:
         context = get_request_context(request.scope)

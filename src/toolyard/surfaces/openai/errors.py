@@ -12,7 +12,7 @@ from msgspec import Struct
 from toolyard.core.errors import ToolyardError
 from toolyard.core.json_types import is_list, is_object
 from toolyard.core.model_failures import BUDGET_EXCEEDED
-from toolyard.surfaces.http.errors import build_error_response
+from toolyard.surfaces.http.errors import build_error_response, describe_error
 from toolyard.surfaces.http.openapi import describe_errors
 from toolyard.surfaces.surface import ErrorAnswer, ErrorBody
 
@@ -60,7 +60,7 @@ def encode_error(status: int, body: ErrorBody, headers: dict[str, str]) -> Error
         kind = "insufficient_quota" if code == "insufficient_quota" else "rate_limit_error"
     elif status >= 500:
         kind = "server_error"
-    message = _cut(_describe(body), MAX_MESSAGE_CHARS)
+    message = _cut(describe_error(body), MAX_MESSAGE_CHARS)
     fields = ErrorFields(message=message, type=kind, param=_cut(param, MAX_PARAM_CHARS) if param else param, code=code)
     more = name_headers(body.correlation_id, headers)
     return ErrorAnswer(status=status, body=OpenAIError(error=fields), headers=more)
@@ -96,15 +96,6 @@ def _find_field(details: dict[str, object]) -> str | None:
 
 def _cut(text: str, max_chars: int) -> str:
     return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
-
-
-def _describe(body: ErrorBody) -> str:
-    """Return the message; for a body of the wrong type with what is wrong, which OpenAI's shape has no field for."""
-    fields = body.details.get("fields")
-    if body.error != "some fields are wrong" or not is_list(fields):
-        return body.error
-    entries = [entry for entry in fields if is_object(entry)]
-    return "; ".join(f"{entry.get('key')}: {entry.get('message')}" for entry in entries) or body.error
 
 
 OPENAI_ERRORS = {

@@ -8,7 +8,7 @@ from litestar.params import FromPath, JSONBody
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from toolyard.core.caller import Caller
+from toolyard.core.caller import Caller, ServerTools
 from toolyard.core.errors import Forbidden, Invalid, NotFound
 from toolyard.core.store import Key
 from toolyard.engine.access.authentication import Authenticator
@@ -31,6 +31,11 @@ class NewKey(Struct, forbid_unknown_fields=True, kw_only=True):
     trusted: bool = False
     tools: frozenset[str] = frozenset()
     models: frozenset[str] = frozenset()
+    server_tools: ServerTools = ""
+    """Whether the server's tools run in requests of Anthropic's API that do not say so themselves.
+
+    If empty, they do unless the request brings tools of its own.
+    """
     origins: frozenset[str] = frozenset()
     not_before: float = 0.0
     expires_at: float = 0.0
@@ -53,6 +58,7 @@ class KeyView(Struct, kw_only=True):
     trusted: bool
     tools: list[str]
     models: list[str]
+    server_tools: ServerTools
     origins: list[str]
     not_before: float
     expires_at: float

@@ -13,13 +13,12 @@ from litestar.params import FromPath, JSONBody, QueryParameter
 from msgspec import Struct
 
 from toolyard.core.errors import Invalid
-from toolyard.core.settings.runtime import EntryId, SettingForm, list_forms
+from toolyard.core.settings.runtime import EntryId, FixedSetting, SettingForm, list_forms
 from toolyard.engine.settings.setting_store import SettingEntry, SettingStore
 from toolyard.surfaces.http.authorization import require_server_admin
 from toolyard.surfaces.http.openapi import CHANGE_ERRORS, ERRORS
 from toolyard.surfaces.http.preconditions import build_etag, read_expected_version
 from toolyard.surfaces.http.request_context import HttpRequest
-from toolyard.surfaces.surface import FixedSetting
 
 SETTING_PATH = "/settings/{kind:str}/{name:path}"
 PURPOSE = "settings are for administrators of the server"

@@ -10,15 +10,15 @@ import msgspec
 from msgspec.structs import replace
 
 from toolyard.core.errors import Invalid
-from toolyard.core.items import Call, Item, ModelText, Part, Result, SystemText, TextPart, UserMessage, result_id
+from toolyard.core.items import Call, Item, ModelText, Part, Result, Seal, SystemText, TextPart, UserMessage, result_id
 from toolyard.core.ports import Clock
 from toolyard.core.tools.trust import APPLICATION, SENT_HISTORY
 from toolyard.engine.service import Service
 from toolyard.surfaces.shared.call_ids import parse_call_id
 from toolyard.surfaces.shared.chat_messages import ChatMessage, is_message_id, parse_time
 
-MAX_BATCH_MESSAGES = 250
-"""How many messages are converted before other tasks may run: well under a millisecond of work."""
+MAX_BATCH = 250
+"""How many messages, or blocks of them, are converted before other tasks may run: about a millisecond of work."""
 M = TypeVar("M")
 RequestedCall = tuple[str, str, str | dict[str, object]]
 """The caller's id of a call, its tool, and its arguments: as JSON text or already decoded."""
@@ -46,7 +46,15 @@ class ItemBuilder:
         self._now = self._at = clock.now()
         self._item_id, self._call_id = clock.new_id("item"), clock.new_id("call")
         self._open_calls: dict[str, Call] = {}
+        self._calls_end = 0
+        """The position after the last call."""
+        self._answered: dict[str, str] = {}
+        """The ids of the results so far, by the client's ids of their calls."""
+        self._more_output: dict[str, list[tuple[str, tuple[Part, ...]]]] = {}
+        """What came of a result in further messages, by its id."""
         self._used_ids = set(used_ids)
+        self.work = 0
+        """How many messages and blocks of them were read."""
 
     @property
     def has_open_calls(self) -> bool:
@@ -86,6 +94,7 @@ class ItemBuilder:
                 self.items.append(ModelText(id=item_id, at=self._at, text=text, untrusted=SENT_HISTORY))
             for number, call in enumerate(calls):
                 self.items.append(self._build_call(index, number, call))
+                self._calls_end = len(self.items)
         elif role in ("system", "developer"):
             item_id = self._choose_id(index, message_id) if message_id else f"{self._item_id}_{index}"
             self.items.append(SystemText(id=item_id, at=self._at, text=text))
@@ -115,10 +124,8 @@ class ItemBuilder:
 
     def add_result(self, index: int, call_id: str, text: str, parts: tuple[Part, ...] = ()) -> None:
         """Add the result of a call, whose images and files the text names, or more of a result that is there."""
-        earlier = None if call_id in self._open_calls else self._find_result(call_id)
-        if earlier is not None:
-            content, parts = f"{earlier.content}\n{text}", (*earlier.parts, *parts)
-            self.items[self.items.index(earlier)] = replace(earlier, content=content, parts=parts)
+        if call_id not in self._open_calls and (earlier := self._answered.get(call_id)):
+            self._more_output.setdefault(earlier, []).append((text, parts))
             return
         self.add(index, "tool", text, (), call_id)
         if parts and isinstance(result := self.items[-1], Result):
@@ -128,19 +135,14 @@ class ItemBuilder:
         """Return whether a call with this id of the client's has no result yet."""
         return call_id in self._open_calls
 
-    def _find_result(self, provider_id: str) -> Result | None:
-        """Return the last result of a call with this id of the client's."""
-        ids = {item.id for item in self.items if isinstance(item, Call) and item.provider_id == provider_id}
-        return next((item for item in reversed(self.items) if isinstance(item, Result) and item.call_id in ids), None)
-
-    def _build_call(self, index: int, number: int, call: RequestedCall) -> Call:
+    def _build_call(self, index: int, number: int, call: RequestedCall, sealed: Seal | None = None) -> Call:
         provider_id, tool, arguments = call
         if provider_id in self._open_calls:
             raise self._build_error(index, f"two calls have the id {provider_id[:80]!r}")
         derived_id = self._derive_call_id(provider_id) if self._derives_call_ids else ""
         call_id = derived_id or f"{self._call_id}_{index}_{number}"
         table = self._parse_arguments(index, arguments) if isinstance(arguments, str) else arguments
-        new_call = Call(id=call_id, at=self._at, tool=tool, arguments=table, provider_id=provider_id)
+        new_call = Call(id=call_id, at=self._at, tool=tool, arguments=table, provider_id=provider_id, seal=sealed)
         self._open_calls[provider_id] = new_call
         return new_call
 
@@ -162,11 +164,11 @@ class ItemBuilder:
         call = self._open_calls.pop(provider_id, None)
         if call is None:
             raise self._build_error(index, f"tool_call_id {provider_id[:80]!r} answers no call before it")
-        call_id = call.id
+        self._answered[provider_id] = item_id = result_id(call.id)
         return Result(
-            id=result_id(call_id),
+            id=item_id,
             at=self._at,
-            call_id=call_id,
+            call_id=call.id,
             tool=call.tool,
             outcome="ok",
             content=content,
@@ -175,30 +177,42 @@ class ItemBuilder:
 
     def add_model_item(self, index: int, build: Callable[[str, float], Item]) -> None:
         """Add an item of a message that holds several, apart from calls. `build` takes its id and its time."""
-        self.items.append(build(f"{self._item_id}_{index}_{len(self.items)}", self._at))
+        item = build(f"{self._item_id}_{index}_{len(self.items)}", self._at)
+        self.items.append(item)
+        if isinstance(item, Call):
+            self._calls_end = len(self.items)
 
     def require_results(self, index: int) -> None:
         """Raise Invalid, with a message's index, if a call before that message has no result."""
         if self._open_calls:
             raise self._build_error(index, f"the calls {self._name_open_calls()} before it have no result")
 
-    def add_call(self, index: int, call: RequestedCall, number: int = 0) -> None:
+    def add_call(self, index: int, call: RequestedCall, number: int = 0, sealed: Seal | None = None) -> None:
         """Add a call to the assistant's message before it, if that has calls without a result, or as a new message.
 
         `number` tells the calls of one message apart.
         """
-        new_call = self._build_call(index, number, call)
-        position = len(self.items)
-        if len(self._open_calls) > 1:  # results that came already belong after all calls of the message
-            while not isinstance(self.items[position - 1], Call):
-                position -= 1
+        new_call = self._build_call(index, number, call, sealed)
+        # Results that came already belong after all calls of the message.
+        position = self._calls_end if len(self._open_calls) > 1 else len(self.items)
         self.items.insert(position, new_call)
+        self._calls_end = position + 1
 
     def finish(self, last_index: int) -> list[Item]:
         """Return the items. Raise Invalid if a call is left without its result."""
         if self._open_calls:
             raise self._build_error(last_index, f"the calls {self._name_open_calls()} have no result")
-        return self.items
+        return self.list_items()
+
+    def list_items(self) -> list[Item]:
+        """Return the items, each result with all that came of it."""
+        return [self._complete(item) for item in self.items] if self._more_output else self.items
+
+    def _complete(self, item: Item) -> Item:
+        if not isinstance(item, Result) or not (more := self._more_output.get(item.id)):
+            return item
+        parts = (*item.parts, *(part for _, parts in more for part in parts))
+        return replace(item, content="\n".join([item.content, *(text for text, _ in more)]), parts=parts)
 
     def _name_open_calls(self) -> str:
         return ", ".join(provider_id[:80] for provider_id in self._open_calls)
@@ -237,11 +251,13 @@ async def read_history(
     `used_ids` gets another one. Errors name the messages as parts of `field`. For `derives_call_ids` see `ItemBuilder`.
     """
     builder = ItemBuilder(clock, used_ids, field, derives_call_ids=derives_call_ids)
-    for start in range(0, len(messages), MAX_BATCH_MESSAGES):
-        if start:
+    batch_end = MAX_BATCH
+    for index, message in enumerate(messages, first_index):
+        if builder.work >= batch_end:
             await asyncio.sleep(0)
-        for index, message in enumerate(messages[start : start + MAX_BATCH_MESSAGES], first_index + start):
-            add(builder, index, message)
+            batch_end = builder.work + MAX_BATCH
+        builder.work += 1
+        add(builder, index, message)
     return builder.finish(first_index + len(messages) - 1)
 
 

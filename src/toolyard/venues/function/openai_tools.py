@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
 from typing import cast
 
 from toolyard.core.errors import Misconfigured
@@ -33,7 +34,8 @@ def tools_from_openai(
 
     `dispatch` is one function that is called with the tool's name and a dict of arguments, or a function for each name
     that is called with the arguments as keywords. Either may be async, and gets the `Context` of the call if it has a
-    parameter `context`. `checks_ok` means what it means for `@tool`; set other rules as attributes of the tools.
+    parameter `context`, unless that is an argument of the schema. The arguments are a copy, which may be changed.
+    `checks_ok` means what it means for `@tool`; set other rules as attributes of the tools.
 
     Raises Misconfigured for an entry that is no function, and for a schema or a function without the other.
     """
@@ -43,7 +45,7 @@ def tools_from_openai(
         _require_same_names(names, dispatch)
     tools: list[Executor] = []
     for name, function in zip(names, functions, strict=True):
-        tool = _DispatchedTool(function, _bind(dispatch, name))
+        tool = _DispatchedTool(function, _bind(dispatch, name, function))
         tool.checks_ok = checks_ok
         tools.append(tool)
     return tools
@@ -66,15 +68,23 @@ def _require_same_names(names: Iterable[str], dispatch: Mapping[str, object]) ->
         raise Misconfigured(f"no schema describes {', '.join(extra)}")
 
 
-def _bind(dispatch: Dispatch, name: str) -> Callable[[Call, Context], object]:
+def _bind(dispatch: Dispatch, name: str, schema: Mapping[str, object]) -> Callable[[Call, Context], object]:
     """Return a function that runs calls of one tool."""
     function = dispatch if callable(dispatch) else dispatch[name]
     takes_context = "context" in inspect.signature(function).parameters
+    if not callable(dispatch) and "context" in _get_properties(schema):
+        takes_context = False  # the model's argument of that name
 
     def run(call: Call, context: Context) -> object:
+        arguments = deepcopy(call.arguments)  # those of the call are part of the log
         keywords: dict[str, object] = {"context": context} if takes_context else {}
         if callable(dispatch):
-            return function(name, call.arguments, **keywords)
-        return function(**call.arguments, **keywords)
+            return function(name, arguments, **keywords)
+        return function(**(arguments | keywords))
 
     return run
+
+
+def _get_properties(schema: Mapping[str, object]) -> Mapping[str, object]:
+    parameters = cast(Mapping[str, object], schema.get("parameters") or {})
+    return cast(Mapping[str, object], parameters.get("properties") or {})

@@ -8,9 +8,13 @@ from msgspec import UNSET, Struct, UnsetType
 from toolyard.core.conversation.run_view import RunView, merge_citations
 from toolyard.core.items import Citation, Reasoning, Usage
 from toolyard.surfaces.shared.call_ids import encode_call_id
-from toolyard.surfaces.shared.run_answer import WaitingCall, build_waiting_call
 from toolyard.surfaces.shared.run_notices import get_first_notice
-from toolyard.surfaces.shared.whole_history.answers import list_client_calls, wants_only_final_text
+from toolyard.surfaces.shared.whole_history.answers import (
+    ToolyardAnswer,
+    build_toolyard_answer,
+    list_client_calls,
+    wants_only_final_text,
+)
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter"]
 TURN_SEPARATOR = "\n\n"
@@ -81,14 +85,6 @@ class CompletionUsage(Struct, kw_only=True):
     total_tokens: int
     prompt_tokens_details: PromptTokens
     completion_tokens_details: CompletionTokens
-
-
-class ToolyardAnswer(Struct, kw_only=True):
-    """Where the answer comes from, and what it waits for."""
-
-    conversation_id: str
-    run_id: str
-    waiting: list[WaitingCall] = []
 
 
 class Completion(Struct, kw_only=True):
@@ -203,13 +199,4 @@ def build_usage(usage: Usage) -> CompletionUsage:
         total_tokens=usage.total,
         prompt_tokens_details=PromptTokens(cached_tokens=usage.cached_tokens),
         completion_tokens_details=CompletionTokens(reasoning_tokens=usage.reasoning_tokens),
-    )
-
-
-def build_toolyard_answer(view: RunView) -> ToolyardAnswer:
-    waiting = [build_waiting_call(view.calls[call_id]) for call_id in view.waiting_for]
-    return ToolyardAnswer(
-        conversation_id=view.conversation,
-        run_id=view.run_id,
-        waiting=[call for call in waiting if call.awaited != "client"],
     )

@@ -24,7 +24,6 @@ from toolyard.surfaces.openai.chat.completion import (
     build_annotations,
     build_completion_id,
     build_tool_calls,
-    build_toolyard_answer,
     build_usage,
     find_finish_reason,
     join_logprobs,
@@ -35,7 +34,11 @@ from toolyard.surfaces.shared.call_ids import encode_call_id
 from toolyard.surfaces.shared.run_notices import RunNotices, get_first_notice
 from toolyard.surfaces.shared.stream_objects import build_objects
 from toolyard.surfaces.shared.streamed_arguments import StreamedCall, find_missing
-from toolyard.surfaces.shared.whole_history.answers import list_client_calls, wants_only_final_text
+from toolyard.surfaces.shared.whole_history.answers import (
+    build_toolyard_answer,
+    list_client_calls,
+    wants_only_final_text,
+)
 
 DONE = b"data: [DONE]\n\n"
 _TEXT_TAIL = b'},"logprobs":null,"finish_reason":null}]}\n\n'

@@ -10,9 +10,11 @@ other.
 """
 
 import hashlib
+from collections.abc import Sequence
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.events import RequestKey
@@ -62,17 +64,23 @@ class RequestIdentity(Struct, frozen=True, kw_only=True):
         return RequestKey(key_hash=f"{self.prefix}{time}{random}", body_hash=self.body_hash, kept_s=KEPT_S)
 
 
-async def identify_request(request: HttpRequest, *, is_delivery: bool) -> RequestIdentity:
-    """Return the identity of a request; one that delivers results is the same request if it is sent once more."""
+async def identify_request(
+    request: HttpRequest, *, is_delivery: bool, read_headers: Sequence[str] = ()
+) -> RequestIdentity:
+    """Return the identity of a request; one that delivers results is the same request if it is sent once more.
+
+    `read_headers` are those that say what the request may do, as its body does.
+    """
     caller = get_request_context(request.scope).caller
-    body_hash = hashlib.sha256(await request.body()).hexdigest()
+    body_hash = _hash_body(await request.body(), caller, [request.headers.get(name, "") for name in read_headers])
     is_again = request.headers.get(RETRY_HEADER, "0") not in ("", "0")
+    own_key = await read_request_key(request) if KEY_HEADER in request.headers else None
     return RequestIdentity(
         prefix=_hash_prefix(caller, request.url.path, body_hash),
         body_hash=body_hash,
         may_join=is_again or is_delivery,
         is_delivery=is_delivery,
-        own_key=await read_request_key(request) if KEY_HEADER in request.headers else None,
+        own_key=replace(own_key, body_hash=body_hash) if own_key else None,
     )
 
 
@@ -82,6 +90,13 @@ async def find_earlier(service: Service, identity: RequestIdentity) -> RequestRe
         return await service.conversations.find_request(identity.own_key)
     # Stores look for the whole key first and then for the last one that begins with it.
     return await service.conversations.find_request(RequestKey(key_hash=identity.prefix, body_hash=identity.body_hash))
+
+
+def _hash_body(body: bytes, caller: Caller, headers: Sequence[str]) -> str:
+    """Return the hash of a body, with what else decides what the request may do: headers, and what a key is for."""
+    scope = [*(sorted(names) for names in (caller.roles, caller.tools, caller.models)), caller.server_tools]
+    more = msgspec.json.encode((scope, headers)) if any(scope) or any(headers) else b""
+    return hashlib.sha256(body + more).hexdigest()
 
 
 def _hash_prefix(caller: Caller, path: str, text: str) -> str:

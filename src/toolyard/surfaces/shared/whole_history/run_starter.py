@@ -115,7 +115,9 @@ class DelayedRun(Struct, frozen=True, kw_only=True):
 class RunStarter:
     """Starts runs for requests, each once however often it is sent."""
 
-    def __init__(self, backend: Backend, name_headers: NameHeaders) -> None:
+    def __init__(self, backend: Backend, name_headers: NameHeaders, read_headers: Sequence[str] = ()) -> None:
+        """`read_headers` are the request headers that say what a run may do: with others it is another request."""
+        self._read_headers = read_headers
         self._service = backend.service
         self.name_headers = name_headers
         self._leave_s = backend.leave_s
@@ -157,7 +159,11 @@ class RunStarter:
             request = replace(request, client_fields={**request.client_fields, NOTICE_FIELD: notice})
         last_call = find_last_call(items)
         waiting_id = parse_call_id(last_call.provider_id)[0] if last_call is not None else ""
-        identity = await identify_request(http_request, is_delivery=bool(waiting_id) and isinstance(items[-1], Result))
+        identity = await identify_request(
+            http_request,
+            is_delivery=bool(waiting_id) and isinstance(items[-1], Result),
+            read_headers=self._read_headers,
+        )
         async with self.hold(waiting_id or identity.lock_name):
             if joined := await self.find_joined(identity, context):
                 return joined
@@ -221,6 +227,7 @@ class RunStarter:
             system_prompt="\n\n".join(filter(None, (defaults.system_prompt, request.system_prompt))),
         )
         start = self._build_start(context, request, key, settings=settings)
+        start = replace(start, chooses_tools=request.server_tools is not None)
         include_deltas = bool(request.tools or request.native)
         return await service.runs.start(conversation, start, include_argument_deltas=include_deltas)
 

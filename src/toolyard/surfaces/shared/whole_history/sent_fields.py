@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid
+from toolyard.core.settings.model_names import PLAIN
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
 from toolyard.core.tools.web_search_rule import SearchMode
 from toolyard.engine.service import Service
@@ -14,8 +15,7 @@ from toolyard.surfaces.http.errors import invalid_field
 
 DEFAULT = "default"
 """The name of the configured model."""
-PLAIN = "@plain"
-"""The end of a model's name that offers none of the server's tools: for titles, tags and other texts about a chat."""
+SERVER_TOOLS_FIELD = "toolyard.server_tools"
 IGNORED_HEADER = "toolyard-ignored"
 """Names the fields of the request that the model's provider does not get."""
 
@@ -38,9 +38,12 @@ def resolve_model(name: str) -> str:
 
 
 def read_server_tools(
-    fields: ToolyardFields | None, model: str, service: Service, caller: Caller
+    fields: ToolyardFields | None, model: str, service: Service, caller: Caller, field: str = SERVER_TOOLS_FIELD
 ) -> frozenset[str] | None:
-    """Return the names of the server's tools that a request allows; None means all. Raise Invalid for unknown ones."""
+    """Return the names of the server's tools that a request allows; None means all.
+
+    Raise Invalid for unknown ones, with `field` as what names them.
+    """
     choice = "none" if model.endswith(PLAIN) else fields.server_tools if fields else "all"
     match choice:
         case "all":
@@ -48,11 +51,11 @@ def read_server_tools(
         case "none":
             return frozenset()
         case str():
-            raise invalid_field("toolyard.server_tools", 'must be "all", "none" or a list of names')
+            raise invalid_field(field, 'must be "all", "none" or a list of names')
         case names:
             names_of_server = {tool.name for tool in service.tools.list_usable(caller)}
             if unknown := [name for name in names if name not in names_of_server]:
-                raise invalid_field("toolyard.server_tools", f"there is no tool {unknown[0][:80]!r}")
+                raise invalid_field(field, f"there is no tool {unknown[0][:80]!r}")
             return frozenset(names)
 
 
