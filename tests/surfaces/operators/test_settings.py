@@ -230,7 +230,8 @@ async def test_a_rule_for_every_model_holds_for_the_model_of_a_preset_and_in_eac
             status, refused, _ = await bob.send_request("POST", path, body)
             assert status == 403 and "not for your roles" in str(refused)
         conversation = await bob.create_conversation()
-        await bob.put(conversation, {"model": "preset:Short"})
+        await bob.put(conversation, {"model": "preset:Short"}, expect=403)
+        conversation = await bob.create_conversation(model="preset:Short")
         await bob.post(f"{conversation}/chat", {"content": "hi"}, expect=403)
         for headers in ({}, {"anthropic_version": "2023-06-01"}):
             listed = [str((await caller.send_request("GET", "/v1/models", **headers))[1]) for caller in (ann, bob)]
