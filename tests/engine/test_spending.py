@@ -26,6 +26,7 @@ from toolyard.core.conversation.events import (
     TurnStarted,
 )
 from toolyard.core.conversation.run_view import RunView
+from toolyard.core.errors import Invalid
 from toolyard.core.items import ModelText, Problem, Usage
 from toolyard.core.model_failures import INTERRUPTED
 from toolyard.core.settings.budgets import BudgetRule
@@ -204,15 +205,14 @@ async def test_a_turn_records_its_cost_and_the_version_of_its_price() -> None:
 
 async def test_under_a_budget_a_model_without_a_price_is_refused_in_words() -> None:
     async with open_scripted([], prices={}) as (yard, _):
-        view = await yard.run("go").wait_for_rest()
-        assert view.problem is not None
-        assert "the model given has no price, and the budget team applies" in view.problem.error
+        with pytest.raises(Invalid, match="the model given has no price, and the budget team applies"):
+            await yard.run("go").wait_for_rest()
 
 
 async def test_a_price_in_another_currency_than_the_budgets_is_refused_in_words() -> None:
     async with open_scripted([], prices={"given": replace(OUTPUT_PRICE, currency="CHF")}) as (yard, _):
-        view = await yard.run("go").wait_for_rest()
-        assert view.problem is not None and "has a price in CHF" in view.problem.error
+        with pytest.raises(Invalid, match="has a price in CHF"):
+            await yard.run("go").wait_for_rest()
 
 
 async def test_the_limit_that_is_reserved_is_that_of_the_request_else_of_the_model_else_of_the_server() -> None:

@@ -6,18 +6,19 @@ sent, and the allowed uses of the provider's own tools.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
 from msgspec.structs import replace
 
+from toolyard.core.caller import Caller
 from toolyard.core.conversation.events import TurnEnded, TurnFailed
-from toolyard.core.conversation.run_state import RunState
 from toolyard.core.conversation.state import State
 from toolyard.core.conversation.token_estimate import estimate_text_tokens
-from toolyard.core.errors import StoreDown
+from toolyard.core.errors import Invalid, StoreDown
 from toolyard.core.items import Problem, Usage
+from toolyard.core.masking import mask_model
 from toolyard.core.model_failures import BUDGET_EXCEEDED, HOSTED_CALL, INTERRUPTED
 from toolyard.core.ports import Clock, ModelRequest, PriceFinder, Spawn
 from toolyard.core.settings.budgets import NO_BUDGETS, RESERVE_OUTPUT_TOKENS, WARNING_PERCENTS, Budgets
@@ -68,11 +69,29 @@ class Spending:
         self._is_settling = False
         self._is_closed = False
 
-    def list_shares(self, run: RunState) -> tuple[BudgetShare, ...]:
+    async def require_price(self, model: str, caller: Caller, preset: str) -> None:
+        """Raise Invalid if a budget applies to a run and its model has no price in the budget's currency."""
+        if shares := self.list_shares(caller, preset):
+            quote = await self.prices.find(model, "", self.clock.now())
+            if problem := self.describe_price_problem(model, quote, shares):
+                raise Invalid(problem, {"field": "model"})
+
+    def describe_price_problem(self, model: str, quote: Quote | None, shares: Sequence[BudgetShare]) -> str:
+        """Return why a model cannot be used under the budgets of these shares; empty if it can."""
+        rules = {share.budget: self.budgets[share.budget] for share in shares}
+        wrong = [name for name, rule in rules.items() if quote is None or rule.currency != quote.price.currency]
+        if not wrong:
+            return ""
+        reason = "has no price" if quote is None else f"has a price in {quote.price.currency}"
+        shown = mask_model(model)
+        advice = f'set [prices."{shown}"] in {rules[wrong[0]].currency}'
+        return f"the model {shown} {reason}, and the budget {wrong[0]} applies to this run: {advice}"
+
+    def list_shares(self, caller: Caller, preset: str) -> tuple[BudgetShare, ...]:
         """Return the rows of the budgets that a run counts to now, in the order of their keys."""
         if not self.budgets:
             return ()
-        now, caller, preset = self.clock.now(), run.request.caller, run.settings.preset
+        now = self.clock.now()
         shares = [
             BudgetShare(budget=name, scope=scope, period=rule.find_period(now), limit_micros=rule.micros)
             for name, rule in self.budgets.items()
@@ -175,7 +194,7 @@ class TurnMeter:
         self._lost_attempts = state.turn.owners if state.turn is not None and not suffix else 0
         """Earlier owners of the turn that died: their requests may have been answered, and charged."""
         self._lost_micros = 0
-        self._shares = spending.list_shares(run)
+        self._shares = spending.list_shares(run.request.caller, run.settings.preset)
         self._input_tokens = 0
         if self._shares:
             request = replace(spending.limit_output(request), admit_fallback=self._fall_back)
@@ -248,13 +267,9 @@ class TurnMeter:
 
     async def _reserve(self, model: str) -> TurnFailed | None:
         spending, quote = self._spending, await self._find_quote(model)
-        budgets = spending.budgets
-        wrong = [s.budget for s in self._shares if quote is None or budgets[s.budget].currency != quote.price.currency]
-        if quote is None or wrong:
-            reason = "has no price" if quote is None else f"has a price in {quote.price.currency}"
-            advice = f'set [prices."{model}"] in {budgets[wrong[0]].currency}'
-            error = f"the model {model} {reason}, and the budget {wrong[0]} applies to this run: {advice}"
-            return TurnFailed(problem=Problem(error=error, error_type=UNPRICED_MODEL))
+        problem = spending.describe_price_problem(model, quote, self._shares)
+        if quote is None or problem:  # a budget, or the model of a fallback, is newer than the run
+            return TurnFailed(problem=Problem(error=problem, error_type=UNPRICED_MODEL))
         uses = {
             tool.name: (tool.options.max_uses if tool.options else 0) or DEFAULT_TOOL_USES
             for tool in self.request.offer.tools

@@ -91,6 +91,31 @@ async def test_everybody_sees_their_own_usage_and_an_operator_that_of_the_tenant
         assert [line["user"] for line in await read_lines(http, "root", "group_by=user&tenant=elsewhere")] == ["eve"]
 
 
+async def test_runs_of_a_preset_count_to_the_preset_in_the_usage_and_in_its_budget() -> None:
+    turn = replace(say("hello"), usage=Usage(output_tokens=4))
+    budgets = {"each": build_budget(1, scope="preset")}
+    async with open_client([turn, turn], **{**USED_UP, "budgets": budgets}) as http:
+        ann = http.with_key("ann")
+        await ann.put("/presets/Short", {"settings": {"system_prompt": "Be brief."}})
+        body = {"model": "preset:Short", "messages": [{"role": "user", "content": "hi"}]}
+        answers = [await ann.send_request("POST", "/v1/chat/completions", body) for _ in range(2)]
+        assert [status for status, _, _ in answers] == [200, 429]
+        assert answers[1][1]["error"]["code"] == "insufficient_quota"
+        await chat(http, "ann")
+        lines = await read_lines(http, "ann", "group_by=preset")
+        assert [(line["preset"], line["turns"]) for line in lines] == [("", 1), ("Short", 1)]
+
+
+async def test_a_run_whose_model_has_no_price_is_refused_where_a_budget_applies() -> None:
+    async with open_client([TURN], prices={}, budgets={"each": build_budget(1, scope="key", only=("ann@t",))}) as http:
+        ann = http.with_key("ann")
+        path = f"{await ann.create_conversation()}/chat"
+        refused = await ann.post(path, {"content": "hi"}, expect=422)
+        assert "the model given has no price, and the budget each applies to this run" in refused["error"]
+        assert refused["details"]["field"] == "model"
+        await chat(http, "bob")
+
+
 async def test_an_unknown_cost_is_null_and_its_turns_are_counted() -> None:
     async with open_client([TURN], prices={}) as http:
         await chat(http, "ann")

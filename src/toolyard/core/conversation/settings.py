@@ -46,7 +46,7 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     metadata: dict[str, str] = {}
     """Texts that a client keeps with it. They mean nothing here."""
     preset: str = ""
-    """The name of the preset that the conversation was opened with, for budgets and statistics."""
+    """The name of the preset that a run applies, for budgets and usage."""
 
     def allows(self, tool: Tool) -> bool:
         if self.tools is None:
@@ -90,6 +90,7 @@ class SettingsChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     language: str | UnsetType = UNSET
     options: Options | UnsetType = UNSET
     metadata: dict[str, str] | UnsetType = UNSET
+    preset: str | UnsetType = UNSET
     enable_tool: str = ""
     disable_tool: str = ""
     available_tools: frozenset[str] = frozenset()

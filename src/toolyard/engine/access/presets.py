@@ -58,10 +58,10 @@ class PresetFields(Struct, frozen=True, kw_only=True):
         """Return the tools that a run may use; None means all that its caller may use."""
         return None if ALL_TOOLS in self.tools else frozenset(self.tools)
 
-    def build_change(self, settings: Settings, limits: Limits) -> SettingsChange:
-        """Return the change that a preset makes to the settings of a run. Its turns are at most those of `limits`.
+    def build_change(self, name: str, settings: Settings, limits: Limits) -> SettingsChange:
+        """Return the change that the preset of this name makes to the settings of a run.
 
-        The prompt of the conversation comes after that of the preset.
+        The prompt of the conversation comes after that of the preset. Turns are at most those of `limits`.
         """
         return SettingsChange(
             system_prompt="\n\n".join(filter(None, (self.system_prompt, settings.system_prompt))),
@@ -71,6 +71,7 @@ class PresetFields(Struct, frozen=True, kw_only=True):
             tools=self.tool_names,
             max_turns=min(self.max_turns, limits.turns_per_request) if self.max_turns else 0,
             default_limits=limits,
+            preset=name,
         )
 
 

@@ -24,6 +24,7 @@ from toolyard.core.conversation.commands import (
 from toolyard.core.conversation.cursor import Cursor
 from toolyard.core.conversation.events import Entry, Origin, RequestKey
 from toolyard.core.conversation.forks import find_fork_items
+from toolyard.core.conversation.history import find_direct_calls
 from toolyard.core.conversation.settings import AppliedPreset, Settings
 from toolyard.core.conversation.state import State
 from toolyard.core.errors import (
@@ -121,6 +122,8 @@ class Conversations:
             return
         if isinstance(command, Start):
             command = await self._apply_preset(conversation, command)
+            if self._deps.spending.budgets and not find_direct_calls(command.input):
+                await self._require_price(conversation, command)
         elif isinstance(command, Change):
             command = await self._add_preset(conversation, command)
         elif isinstance(command, Open):
@@ -156,6 +159,14 @@ class Conversations:
             settings = replace(settings, tools=None if isinstance(tools, UnsetType) else tools)
         return replace(command, run=run, settings=settings)
 
+    async def _require_price(self, conversation: str, command: Start) -> None:
+        """Raise Invalid if a budget applies to the run and its model has no price."""
+        state = await self.view(conversation)
+        settings = state.settings if state.owner else command.settings
+        preset = "" if command.run.preset is None else command.run.preset.apply_to(settings).preset
+        model = command.run.model or settings.model or self._deps.default_model
+        await self._deps.spending.require_price(model, command.by, preset)
+
     async def _add_preset(self, conversation: str, command: Change) -> Change:
         """Return the command with the preset that it makes the model of the conversation. Raises NotFound."""
         if not isinstance(model := command.change.model, str) or not model.startswith(PRESET_PREFIX):
@@ -169,7 +180,8 @@ class Conversations:
         if fields is None:
             return None
         deps = self._deps
-        change = fields.build_change(settings, deps.division_for(caller).limits or deps.limits)
+        name = model.removeprefix(PRESET_PREFIX)
+        change = fields.build_change(name, settings, deps.division_for(caller).limits or deps.limits)
         return AppliedPreset(model=fields.model or deps.default_model, change=change)
 
     async def submit_once(self, conversation: str, command: Command) -> RequestRecord | None:
