@@ -75,6 +75,11 @@ def answer(*blocks: Json) -> Json:
             400,
             "must be an address of https: or http:",
         ),
+        (
+            with_blocks({"type": "document", "source": {"type": "url", "url": "https://[x/y.pdf"}}, TEXT),
+            400,
+            "must be an address of https: or http:",
+        ),
         (with_blocks({**TEXT, "cache_control": {"type": "forever"}}), 400, "messages.0.content.0.cache_control"),
         (
             with_blocks({**TEXT, "cache_control": {"type": "ephemeral", "scope": "x"}}),
@@ -122,6 +127,12 @@ def answer(*blocks: Json) -> Json:
             400,
             "messages.1.content.0.citations: may have no cache_control inside",
         ),
+        (
+            with_messages(ASKED, answer(SEARCH, {**FOUND, "type": "code_execution_tool_result"}), ASKED),
+            400,
+            "messages.1.content.1: answers no server_tool_use",
+        ),
+        (with_messages(ASKED, answer(SEARCH, SEARCH, FOUND), ASKED), 400, "content.1.id: another call has this id"),
         *(
             (with_messages(ASKED, answer({**SEARCH, "caller": caller}, FOUND), ASKED), 400, "content.0.caller")
             for caller in ("direct", {"type": "me"}, {"type": "direct", "more": 1}, {"type": "direct", "tool_id": 7})

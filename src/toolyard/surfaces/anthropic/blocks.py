@@ -3,6 +3,7 @@
 import base64
 import re
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -80,6 +81,14 @@ def _read_document(block: Block, key: str) -> Part:
     return FilePart(url=_read_source(block, key, ("base64", "url", "text")), name=name)
 
 
+def _is_address(text: str) -> bool:
+    try:
+        url = urlsplit(text)
+    except ValueError:
+        return False
+    return url.scheme in ("https", "http") and bool(url.hostname) and not any(map(str.isspace, text))
+
+
 def _read_source(block: Block, key: str, kinds: Sequence[str]) -> str:
     """Return where a block's data is: an address, or the data itself."""
     source = block.get("source")
@@ -92,7 +101,7 @@ def _read_source(block: Block, key: str, kinds: Sequence[str]) -> str:
         raise invalid_field(key, why)
     if source["type"] == "url":
         url = require_text(source, "url", key)
-        if not url.startswith(("https://", "http://")) or any(map(str.isspace, url)):
+        if not _is_address(url):
             raise invalid_field(f"{key}.url", "must be an address of https: or http:")
         return url
     data, media_type = require_text(source, "data", key), require_text(source, "media_type", key)
