@@ -91,7 +91,8 @@ class MessageReader:
         elif message.role == "assistant":
             self._add_assistant(builder, index, message.content, f"{key}.content")
         elif message.role == "system":
-            texts = [require_text(block, "text", key) for block in list_blocks(message.content, f"{key}.content")]
+            blocks = list_blocks(message.content, f"{key}.content")
+            texts = [require_text(block, "text", f"{key}.content.{number}") for number, block in enumerate(blocks)]
             builder.add(index, "system", "\n\n".join(texts))
         else:
             raise invalid_field(f"{key}.role", "must be user, assistant or system")
@@ -132,7 +133,9 @@ class MessageReader:
         builder.add_result(index, call_id, "\n".join(texts), others)
         result = builder.items[-1]
         assert isinstance(result, Result)
-        if block.get("is_error") is True:
+        if not isinstance(is_error := block.get("is_error"), bool | None):
+            raise invalid_field(f"{key}.is_error", "must be true or false")
+        if is_error:
             problem = Problem(error=result.content or "the tool failed", error_type="execution_error")
             result = replace(result, outcome="error", error=problem, content=problem.error)
         fields = BlockFields(
