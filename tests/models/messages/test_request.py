@@ -1,6 +1,8 @@
 """A Messages body: whatever the history, the provider takes it; what was said before stays byte for byte the same."""
 
 import json
+import sys
+from types import FrameType
 from typing import Any, cast
 
 import msgspec
@@ -410,6 +412,30 @@ def test_images_and_files_are_sent_as_the_provider_takes_them(part: Part, sent: 
 def test_what_the_provider_cannot_take_is_named_in_words(part: Part) -> None:
     (message,) = messages(UserMessage(id="u", at=NOW, parts=(part,)))
     assert message["content"][0]["type"] == "text"
+
+
+def test_an_address_that_is_none_is_named_in_words() -> None:
+    (message,) = messages(UserMessage(id="u", at=NOW, parts=(FilePart(url="https://[x/y.pdf", name="y"),)))
+    assert message["content"] == [{"type": "text", "text": "[file y: https://[x/y.pdf]"}]
+
+
+def test_the_work_for_a_search_without_a_result_does_not_grow_with_their_number() -> None:
+    def count_calls(searches: int) -> int:
+        items = [replace(NATIVE_CALL, id=f"c{number}", provider_id=f"srv_{number}") for number in range(searches)]
+        calls = 0
+
+        def count(frame: FrameType, event: str, argument: object) -> None:
+            nonlocal calls
+            calls += event in ("call", "c_call")
+
+        sys.setprofile(count)
+        try:
+            to_wire(request([user("hi"), *items, user("more", "u2")]))
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    assert count_calls(400) <= 2.1 * count_calls(200)
 
 
 def test_half_a_character_does_not_stop_a_request() -> None:

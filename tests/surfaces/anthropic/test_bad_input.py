@@ -16,6 +16,7 @@ ASKED: Json = {"role": "user", "content": "x"}
 QUESTION: Json = {"model": "default", "max_tokens": 100, "messages": [ASKED]}
 CALL: Json = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {}}
 RESULT: Json = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "1"}
+PICTURE: Json = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
 MARK: Json = {"type": "ephemeral"}
 SEARCH: Json = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {"query": "x"}}
 HIT: Json = {"type": "web_search_result"}
@@ -75,6 +76,11 @@ def answer(*blocks: Json) -> Json:
             400,
             "must be an address of https: or http:",
         ),
+        (
+            with_blocks({"type": "document", "source": {"type": "url", "url": "https://[x/y.pdf"}}, TEXT),
+            400,
+            "must be an address of https: or http:",
+        ),
         (with_blocks({**TEXT, "cache_control": {"type": "forever"}}), 400, "messages.0.content.0.cache_control"),
         (
             with_blocks({**TEXT, "cache_control": {"type": "ephemeral", "scope": "x"}}),
@@ -82,6 +88,22 @@ def answer(*blocks: Json) -> Json:
             "messages.0.content.0.cache_control: must be",
         ),
         (with_blocks({**TEXT, "cache_control": {"type": "ephemeral", "ttl": []}}), 400, "content.0.cache_control"),
+        ({**QUESTION, "cache_control": {"type": "forever"}}, 400, "cache_control.type"),
+        (
+            with_messages({"role": "system", "content": [TEXT, {"type": "image"}]}, ASKED),
+            400,
+            "messages.0.content.1.text: must be a text",
+        ),
+        (
+            with_blocks({"type": "document", "source": {"type": "content", "content": [TEXT, PICTURE]}}),
+            400,
+            "messages.0.content.0.source.content.1: must be a text",
+        ),
+        (
+            with_messages(ASKED, answer(CALL), {"role": "user", "content": [{**RESULT, "is_error": "yes"}]}),
+            400,
+            "messages.2.content.0.is_error: must be true or false",
+        ),
         (with_blocks(RESULT), 400, "answers no call before it"),
         (
             with_messages(ASKED, answer(CALL), {"role": "user", "content": [RESULT, RESULT]}),
@@ -122,6 +144,12 @@ def answer(*blocks: Json) -> Json:
             400,
             "messages.1.content.0.citations: may have no cache_control inside",
         ),
+        (
+            with_messages(ASKED, answer(SEARCH, {**FOUND, "type": "code_execution_tool_result"}), ASKED),
+            400,
+            "messages.1.content.1: answers no server_tool_use",
+        ),
+        (with_messages(ASKED, answer(SEARCH, SEARCH, FOUND), ASKED), 400, "content.1.id: another call has this id"),
         *(
             (with_messages(ASKED, answer({**SEARCH, "caller": caller}, FOUND), ASKED), 400, "content.0.caller")
             for caller in ("direct", {"type": "me"}, {"type": "direct", "more": 1}, {"type": "direct", "tool_id": 7})
@@ -210,7 +238,7 @@ WHOLE: Json = {
             "role": "user",
             "content": [
                 TEXT,
-                {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}},
+                PICTURE,
                 {
                     "type": "document",
                     "title": "T",

@@ -7,6 +7,7 @@ requires roles to alternate, and a history does not.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from typing import TypeGuard
 
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, SystemText, UserMessage
 from toolyard.core.messages_blocks import (
@@ -121,6 +122,7 @@ class MessagesEncoder:
         (`find_open_calls`): anywhere else a `server_tool_use` without its result is refused.
         """
         continued = {call.id for call in find_open_calls(group, self._provider)} if last else set[str]()
+        results = {item.call_id: number for number, item in enumerate(group) if self._is_hosted_result(item)}
         unanswered: dict[str, Call] = {}
         for number, item in enumerate(group):
             match item:
@@ -129,7 +131,7 @@ class MessagesEncoder:
                 case Reasoning() if block := self._build_thinking_block(item):
                     yield block
                 case Call() if sealed := self._unseal_call(item):
-                    if item.id in continued or self._has_result(item, group[number:]):
+                    if item.id in continued or results.get(item.id, -1) > number:
                         unanswered[item.id] = item
                         yield _build_server_tool_use(item, sealed)
                 case Result() if (unsealed := self._unseal_result(item)) and (
@@ -139,10 +141,8 @@ class MessagesEncoder:
                 case _:
                     pass
 
-    def _has_result(self, call: Call, later_items: Sequence[Item]) -> bool:
-        return any(
-            isinstance(item, Result) and item.call_id == call.id and self._unseal_result(item) for item in later_items
-        )
+    def _is_hosted_result(self, item: Item) -> TypeGuard[Result]:
+        return isinstance(item, Result) and self._unseal_result(item) is not None
 
     def _build_text_blocks(self, item: ModelText) -> list[Block]:
         """Return a text split into the blocks that its citations belong to."""

@@ -77,9 +77,17 @@ def _build_file_block(part: FilePart) -> Block:
         if file.text is not None:
             return {**document, "source": {"type": "text", "media_type": "text/plain", "data": file.text}}
         return build_text_block(file.prompt_text)
-    if _is_https(part.url) and urlsplit(part.url).path.lower().endswith(".pdf"):
+    if _is_https(part.url) and _get_path(part.url).lower().endswith(".pdf"):
         return {**document, "source": {"type": "url", "url": part.url}}
     return build_text_block(f"[file {part.name}: {part.url}]" if part.name else f"[file: {part.url}]")
+
+
+def _get_path(url: str) -> str:
+    """Return the path of an address; empty if it is none."""
+    try:
+        return urlsplit(url).path
+    except ValueError:
+        return ""
 
 
 def _is_https(url: str) -> bool:

@@ -2,7 +2,8 @@
 
 import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -73,11 +74,26 @@ def _read_document(block: Block, key: str) -> Part:
     name = title if isinstance(title, str) else ""
     kind = source.get("type") if is_object(source) else None
     if is_object(source) and kind == "content":
-        blocks = list_blocks(source.get("content"), f"{key}.source.content")
-        parts = [read_part(inner, f"{key}.source.content") for inner in blocks]
-        text = "\n".join(part.text for part in parts if isinstance(part, TextPart))
-        return TextPart(text="\n".join(filter(None, (name, text))))
+        blocks = list_blocks(source.get("content"), key := f"{key}.source.content")
+        parts = [read_part(inner, f"{key}.{number}") for number, inner in enumerate(blocks)]
+        return TextPart(text="\n".join(filter(None, (name, *_list_texts(parts, key)))))
     return FilePart(url=_read_source(block, key, ("base64", "url", "text")), name=name)
+
+
+def _list_texts(parts: Sequence[Part], key: str) -> Iterator[str]:
+    """Yield the texts of a document. Raise Invalid for an image or a file in it."""
+    for number, part in enumerate(parts):
+        if not isinstance(part, TextPart):
+            raise invalid_field(f"{key}.{number}", "must be a text: send images and files beside the document")
+        yield part.text
+
+
+def _is_address(text: str) -> bool:
+    try:
+        url = urlsplit(text)
+    except ValueError:
+        return False
+    return url.scheme in ("https", "http") and bool(url.hostname) and not any(map(str.isspace, text))
 
 
 def _read_source(block: Block, key: str, kinds: Sequence[str]) -> str:
@@ -92,7 +108,7 @@ def _read_source(block: Block, key: str, kinds: Sequence[str]) -> str:
         raise invalid_field(key, why)
     if source["type"] == "url":
         url = require_text(source, "url", key)
-        if not url.startswith(("https://", "http://")) or any(map(str.isspace, url)):
+        if not _is_address(url):
             raise invalid_field(f"{key}.url", "must be an address of https: or http:")
         return url
     data, media_type = require_text(source, "data", key), require_text(source, "media_type", key)

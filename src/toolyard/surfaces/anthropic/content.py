@@ -73,8 +73,8 @@ class MessageReader:
         """`provider` is that of the model, if its API is this one, else empty."""
         self._provider = provider
         self._target = provider or OTHER_PROVIDER
-        self._hosted: dict[str, Call] = {}
-        """The provider's own calls by their ids there."""
+        self._hosted: dict[str, tuple[str, Call]] = {}
+        """The provider's own calls without a result, by their ids there, and of which type their results are."""
         self.marks = 0
         """How many marks the messages have so far."""
 
@@ -91,7 +91,8 @@ class MessageReader:
         elif message.role == "assistant":
             self._add_assistant(builder, index, message.content, f"{key}.content")
         elif message.role == "system":
-            texts = [require_text(block, "text", key) for block in list_blocks(message.content, f"{key}.content")]
+            blocks = list_blocks(message.content, f"{key}.content")
+            texts = [require_text(block, "text", f"{key}.content.{number}") for number, block in enumerate(blocks)]
             builder.add(index, "system", "\n\n".join(texts))
         else:
             raise invalid_field(f"{key}.role", "must be user, assistant or system")
@@ -132,7 +133,9 @@ class MessageReader:
         builder.add_result(index, call_id, "\n".join(texts), others)
         result = builder.items[-1]
         assert isinstance(result, Result)
-        if block.get("is_error") is True:
+        if not isinstance(is_error := block.get("is_error"), bool | None):
+            raise invalid_field(f"{key}.is_error", "must be true or false")
+        if is_error:
             problem = Problem(error=result.content or "the tool failed", error_type="execution_error")
             result = replace(result, outcome="error", error=problem, content=problem.error)
         fields = BlockFields(
@@ -219,6 +222,8 @@ class MessageReader:
         call_id, name, arguments = _read_call(block, key)
         if name not in HOSTED_TOOLS:
             raise invalid_field(f"{key}.name", f"{name[:40]!r} is no tool of the provider that can be used here")
+        if call_id in self._hosted:
+            raise invalid_field(f"{key}.id", "another call has this id")
         sealed = seal(self._target, SealedCall(name, _read_caller(block, key)))
         tool = CODE_EXECUTION_TOOLS.get(name, name)
 
@@ -237,11 +242,11 @@ class MessageReader:
         builder.add_model_item(index, build)
         call = builder.items[-1]
         assert isinstance(call, Call)
-        self._hosted[call_id] = call
+        self._hosted[call_id] = (name + RESULT_SUFFIX, call)
 
     def _add_hosted_result(self, builder: ItemBuilder, index: int, block: Block, kind: str, key: str) -> None:
-        call = self._hosted.pop(require_text(block, "tool_use_id", key), None)
-        if call is None or kind.removesuffix(RESULT_SUFFIX) not in HOSTED_TOOLS:
+        expected, call = self._hosted.pop(require_text(block, "tool_use_id", key), ("", None))
+        if call is None or kind != expected:
             raise invalid_field(key, "answers no server_tool_use before it")
         content = block.get("content")
         _refuse_marks(content, f"{key}.content")

@@ -13,6 +13,7 @@ from toolyard.core.errors import Invalid
 from toolyard.core.items import Seal
 from toolyard.core.messages_blocks import (
     MAX_MARKS,
+    Mark,
     RequestFields,
     SystemBlock,
     ThinkingFields,
@@ -85,7 +86,8 @@ class CountBody(Struct, forbid_unknown_fields=True, kw_only=True):
     output_config: OutputConfig | None = None
     output_format: OutputFormat | None = None
     """The older name of `output_config.format`."""
-    cache_control: dict[str, object] | None = None
+    cache_control: Mark | None = None
+    """Where to cache is then the server's choice, as it is without any mark."""
     context_management: dict[str, object] | None = None
     mcp_servers: object = None
     compaction: object = None
