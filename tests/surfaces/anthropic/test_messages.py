@@ -2,6 +2,7 @@
 
 import pytest
 from anthropic import APIStatusError, InternalServerError, NotFoundError
+from msgspec.structs import replace
 
 from surfaces.anthropic.anthropic_clients import (
     HELLO,
@@ -14,7 +15,7 @@ from surfaces.anthropic.anthropic_clients import (
 )
 from surfaces.api_client import Json
 from surfaces.openai.clients import add_to_groceries, added, list_exchange, order
-from toolyard.core.items import ModelText, Result, UserMessage
+from toolyard.core.items import ModelText, Result, Usage, UserMessage
 from toolyard.testing import call, fail, say, together
 
 PHOTO = define_tool("take_photo", of={"type": "string"})
@@ -33,6 +34,14 @@ async def test_a_text_is_answered_with_its_usage() -> None:
     assert (answer.usage.input_tokens, answer.usage.output_tokens) == (10, 5)
     assert served.model.requests[0].system.endswith("Be kind.")
     assert served.model.requests[0].options.max_tokens == 1_000
+
+
+async def test_input_that_was_read_from_or_written_to_a_cache_is_counted_apart() -> None:
+    usage = Usage(input_tokens=100, output_tokens=7, cached_tokens=60, cache_writes_5m=20, cache_writes_1h=5)
+    async with serve_script([replace(say("Hello"), usage=usage)]) as served:
+        counts = (await served.create()).usage
+    assert (counts.input_tokens, counts.output_tokens) == (15, 7)
+    assert (counts.cache_read_input_tokens, counts.cache_creation_input_tokens) == (60, 25)
 
 
 async def test_a_stream_has_a_start_then_blocks_then_an_end() -> None:

@@ -232,9 +232,12 @@ def find_stop_sequence(view: RunView) -> str | None:
 
 
 def build_usage(usage: Usage) -> MessageUsage:
+    """Return the tokens as Anthropic counts them: input that was read from or written to a cache is no other input."""
+    written = usage.cache_writes_5m + usage.cache_writes_1h
     return MessageUsage(
-        input_tokens=usage.input_tokens - usage.cached_tokens,
+        input_tokens=usage.input_tokens - usage.cached_tokens - written,
         output_tokens=usage.output_tokens,
+        cache_creation_input_tokens=written,
         cache_read_input_tokens=usage.cached_tokens,
     )
 
