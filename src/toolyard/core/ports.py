@@ -350,6 +350,10 @@ class Servers(Protocol):
         """Add a server. Raises Refused if the id is taken."""
         ...
 
+    async def add_all(self, specs: Mapping[str, ServerSpec]) -> Sequence[ServerCard]:
+        """Add servers: all of them, or none. Raises Refused if an id is taken."""
+        ...
+
     async def change(self, id: str, spec: ServerSpec, expected: str | None = None) -> ServerCard:
         """Replace the configuration of a server. Raises NotFound, or Refused for a server of the configuration file.
 
