@@ -15,6 +15,7 @@ from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
 from toolyard.core.tools.approval_terms import ApprovalTerms
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.mcp_servers import (
+    Connection,
     McpClient,
     ServerAction,
     ServerCard,
@@ -336,6 +337,10 @@ class SignIns(Protocol):
     async def finish(self, id: str, caller: Caller, answer: SignInAnswer) -> ServerCard: ...
 
     async def forget(self, id: str, caller: Caller) -> ServerCard: ...
+
+    async def list_connections(self, caller: Caller) -> Sequence[Connection]:
+        """Return the servers that the caller has signed in to; for their administrators also those with one token."""
+        ...
 
 
 class Servers(Protocol):

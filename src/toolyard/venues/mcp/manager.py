@@ -96,7 +96,13 @@ class McpManager:
         self._sealed_records = SealedRecords(store, secret)
         self._records = ServerRecords(store, self._auditor, self._sealed_records)
         self.sign_ins = PendingSignIns(
-            self.get_server, self._get_connector, self._wait_until, self._sealed_records, clock, self._auditor
+            self.get_server,
+            self._servers.values,
+            self._get_connector,
+            self._wait_until,
+            self._sealed_records,
+            clock,
+            self._auditor,
         )
         self.on_elicitation: Callable[[object, Json, object], Coroutine[None, None, Json]] = _refuse_elicitation
         self._deps = ServerDependencies(
