@@ -8,11 +8,18 @@ from replicas.pair import Replica, open_replicas, wait_for_status
 from stores.memory_replicas import MemoryDatabase
 from support import wait_until
 from surfaces.unconfigured import MODEL, PROVIDER, WIRING, chat
+from toolyard import tool
 from wire.keyed_provider import KeyedProvider
 
 SECRET = "a secret of at least thirty-two characters"
 MAX_DELAY_S = 2.0
 SEALED: dict[str, Any] = {**WIRING, "script": "toolyard:offline", "secret": SECRET}
+
+
+@tool
+def pay() -> str:
+    """Pay."""
+    return "paid"
 
 
 def get_default(replica: Replica) -> str:
@@ -79,3 +86,16 @@ async def test_a_shared_store_takes_no_secret_without_encryption_and_holds_none_
             shown = (await only.http.get(PROVIDER))["setting"]
             assert bool(shown["problem"]) is problem, shown
             assert shown["value"] == {**value, "api_key": "***"}
+
+
+async def test_a_tool_that_one_replica_disables_is_offered_by_none_within_two_seconds() -> None:
+    async with open_replicas(tools=[pay], **SEALED) as (first, second):
+        assert "pay" in str(await second.http.get("/tools"))
+        async with asyncio.timeout(MAX_DELAY_S):
+            await first.http.put("/settings/tool/pay", {"value": {"enabled": False}})
+            while "pay" in str(await second.http.get("/tools")):
+                pass
+        async with asyncio.timeout(MAX_DELAY_S):
+            await second.http.delete("/settings/tool/pay")
+            while "pay" not in str(await first.http.get("/tools")):
+                pass

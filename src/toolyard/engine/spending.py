@@ -6,8 +6,10 @@ sent, and the allowed uses of the provider's own tools.
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -39,6 +41,10 @@ MAX_SETTLED = 500
 """Reservations that one statement charges: it locks the rows of their budgets."""
 STORE_RETRIES_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 """The waits before a reservation is tried again while the store is down."""
+MAX_WAIT_S = 24 * 3600.0
+"""How long a request waits at most for somebody to raise a budget."""
+RETRY_S = 15.0
+"""How often a request that waits for a budget is tried again, besides when the budgets are changed."""
 Turn = TypeVar("Turn", bound=TurnEnded | TurnFailed)
 
 _log = logging.getLogger("toolyard.spending")
@@ -68,6 +74,27 @@ class Spending:
         self._sleep = sleep
         self._is_settling = False
         self._is_closed = False
+        self._has_budgets = bool(budgets)
+        self._changed = asyncio.Event()
+        """Replaced and set when the budgets change."""
+        self._waiting: Counter[str] = Counter()
+
+    def has_budgets(self) -> bool:
+        """Return whether there are budgets, or have been: turns may still hold reservations of those."""
+        return self._has_budgets
+
+    def replace_budgets(self, budgets: Budgets) -> None:
+        """Use other budgets from now on, also for requests that wait for room."""
+        if budgets == self.budgets:
+            return
+        self.budgets = budgets
+        self._has_budgets = self._has_budgets or bool(budgets)
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    def count_waiting(self, budget: str) -> int:
+        """Return how many requests of this process wait for room in a budget."""
+        return self._waiting[budget]
 
     async def require_price(self, model: str, caller: Caller, preset: str) -> None:
         """Raise Invalid if a budget applies to a run and its model has no price in the budget's currency."""
@@ -117,6 +144,30 @@ class Spending:
             return None
         await self.settle()  # ended turns may still hold more than they cost
         return await self._try_reserve(reservation)
+
+    async def reserve_or_wait(
+        self, reservation: Reservation, list_shares: Callable[[], tuple[BudgetShare, ...]]
+    ) -> BudgetShare | None:
+        """Reserve as `reserve` does, but wait for room in a budget that asks for it, for `MAX_WAIT_S` at most.
+
+        `list_shares` returns the shares of the request in the budgets as they are by then.
+        """
+        waits_until = self.clock.now() + MAX_WAIT_S
+        while True:
+            changed = self._changed
+            full = await self.reserve(reservation)
+            rule = self.budgets.get(full.budget) if full is not None else None
+            if full is None or rule is None or rule.on_reach != "ask" or self.clock.now() >= waits_until:
+                return full
+            if not self._waiting[full.budget]:
+                _log.warning("budget %s is used up: requests wait until its amount is raised", full.budget)
+            self._waiting[full.budget] += 1
+            try:
+                with suppress(TimeoutError):  # the window may have changed, or others have used less than they reserved
+                    await asyncio.wait_for(changed.wait(), RETRY_S)
+            finally:
+                self._waiting[full.budget] -= 1
+            reservation = replace(reservation, shares=list_shares())
 
     async def _try_reserve(self, reservation: Reservation) -> BudgetShare | None:
         for wait_s in STORE_RETRIES_S:
@@ -194,7 +245,8 @@ class TurnMeter:
         self._lost_attempts = state.turn.owners if state.turn is not None and not suffix else 0
         """Earlier owners of the turn that died: their requests may have been answered, and charged."""
         self._lost_micros = 0
-        self._shares = spending.list_shares(run.request.caller, run.settings.preset)
+        self._list_shares = partial(spending.list_shares, run.request.caller, run.settings.preset)
+        self._shares = self._list_shares()
         self._input_tokens = 0
         if self._shares:
             request = replace(spending.limit_output(request), admit_fallback=self._fall_back)
@@ -285,7 +337,7 @@ class TurnMeter:
             estimate_micros=compute_cost(Usage(input_tokens=self.input_tokens), quote).micros,
             shares=self._shares,
         )
-        full = await spending.reserve(reservation)
+        full = await spending.reserve_or_wait(reservation, self._list_shares)
         if full is None:
             return None
         error = f"the budget {full.budget} has no room for this request ({full.period})"

@@ -58,6 +58,12 @@ class PriceList:
         self._module: ModuleType | None = None
         self._loading = asyncio.Lock()
 
+    def replace(self, prices: Mapping[str, Price]) -> None:
+        """Use other configured prices from now on."""
+        if prices != self._prices:
+            self._prices = prices
+            self._entries.clear()
+
     def get(self, model: str, reported: str, now: float) -> Quote | None:
         """Return the price of a model that was looked up before; None if it has none or was not looked up."""
         entry = self._entries.get((model, reported))

@@ -219,3 +219,38 @@ async def test_a_budget_shows_what_is_left_to_those_whom_it_applies_to() -> None
             ("each", '["","root"]'),
             ("each", '["t","ann"]'),
         ]
+
+
+async def test_a_budget_that_asks_lets_a_request_wait_until_its_amount_is_raised_in_the_store() -> None:
+    turn = replace(say("hello"), usage=Usage(output_tokens=4))
+    wiring = {**USED_UP, "budgets": {}, "secret": "a secret of at least thirty-two characters"}
+    value = {"amount": 0.000001, "window": "total", "on_reach": "ask"}
+    async with open_client([turn], **wiring) as http, asyncio.timeout(TEST_TIMEOUT_S):
+        root = http.with_key("root")
+        await root.put("/settings/budgets/team", {"value": value})
+        task = asyncio.create_task(chat(http, "ann"))
+        while not (budget := (await root.get("/budgets"))["budgets"][0])["waiting"]:
+            await asyncio.sleep(0.02)
+        assert (budget["on_reach"], budget["spent"]) == ("ask", 0)
+        assert not task.done()
+        await root.put("/settings/budgets/team", {"value": {**value, "amount": 1.0}})
+        await task
+        (budget,) = (await root.get("/budgets"))["budgets"]
+        assert (budget["waiting"], budget["amount"]) == (0, 1.0)
+
+
+async def test_prices_and_budgets_that_do_not_fit_each_other_are_refused_at_their_field() -> None:
+    async with open_client([], prices={}) as http:
+        root = http.with_key("root")
+        refused = await root.put("/settings/budgets/team", {"value": {"amount": -1, "window": "total"}}, expect=422)
+        assert refused["details"]["fields"][0]["key"] == "amount"
+        refused = await root.put("/settings/budgets/team", {"value": {"amount": 5}}, expect=422)
+        assert refused["details"]["fields"][0]["key"] == "time_zone"
+        francs = {"amount": 5, "window": "total", "currency": "CHF"}
+        refused = await root.put("/settings/budgets/team", {"value": francs}, expect=422)
+        assert "no model has a price" in refused["error"]
+        await root.put("/settings/prices/given", {"value": {"input": 1, "output": 2, "currency": "CHF"}})
+        await root.put("/settings/budgets/team", {"value": francs})
+        dollars = {"input": 1, "output": 2}
+        refused = await root.put("/settings/prices/other", {"value": dollars}, expect=422)
+        assert "use one currency" in refused["error"]

@@ -30,6 +30,7 @@ export const AUDIT_ACTIONS = [
   "conversation.delete",
   "message.delete",
   "original.read",
+  "session.end",
   "sign_in.refuse",
   "audit.trim",
 ] as const
@@ -105,7 +106,7 @@ export interface ArgumentsAppended {
 
 export interface AuditEntry {
   at: number
-  action: "audit.trim" | "call.approve" | "call.deny" | "config.load" | "conversation.delete" | "conversation.export" | "key.add" | "key.revoke" | "key.rotate" | "message.delete" | "original.read" | "pin.accept" | "pin.reject" | "preset.delete" | "preset.save" | "prompt.change" | "provider.test" | "server.add" | "server.change" | "server.free_names" | "server.remove" | "server.sign_in" | "server.sign_out" | "server.start" | "server.stop" | "server.test" | "setting.delete" | "setting.set" | "share.create" | "share.revoke" | "sign_in.refuse"
+  action: "audit.trim" | "call.approve" | "call.deny" | "config.load" | "conversation.delete" | "conversation.export" | "key.add" | "key.revoke" | "key.rotate" | "message.delete" | "original.read" | "pin.accept" | "pin.reject" | "preset.delete" | "preset.save" | "prompt.change" | "provider.test" | "server.add" | "server.change" | "server.free_names" | "server.remove" | "server.sign_in" | "server.sign_out" | "server.start" | "server.stop" | "server.test" | "session.end" | "setting.delete" | "setting.set" | "share.create" | "share.revoke" | "sign_in.refuse"
   target: string
   tenant: string
   actor: string
@@ -1000,6 +1001,7 @@ export interface SettingsChange {
   language?: string
   options?: Options
   metadata?: Record<string, string>
+  preset?: string
   enable_tool?: string
   disable_tool?: string
   available_tools?: Array<string>

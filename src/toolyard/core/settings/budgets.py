@@ -35,6 +35,8 @@ class BudgetRule(Struct, frozen=True, kw_only=True):
     """Whose runs count together: those of the whole server, or of each tenant, user, key, preset or division."""
     only: tuple[Name, ...] = ()
     """The names of the tenants, users, keys, presets or divisions that it is for; empty means each one."""
+    on_reach: Literal["refuse", "ask"] = "refuse"
+    """Whether a request without room is refused, or waits until an operator raises the amount."""
 
     def iter_problems(self) -> Iterator[tuple[str, str]]:
         if self.window != TOTAL and not self.time_zone:

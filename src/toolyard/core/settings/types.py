@@ -66,6 +66,8 @@ RecordedTools = Annotated[frozenset[BoundName], Meta(extra={"is": "recorded"})]
 Timestamp = Annotated[
     float, Meta(extra={"ge": 0, "le": 100_000_000_000, "says": "a time in seconds since 1970, or 0 for none"})
 ]
+CallPrice = Annotated[float, Meta(extra={"ge": 0, "le": 1_000_000})]
+"""The price of a call, in US dollars."""
 RequestSchema = Annotated[dict[str, object] | None, Meta(extra={"is": "request"})]
 """A schema that only a request gives: not a setting."""
 RequestFields = Annotated[dict[str, object], Meta(extra={"is": "request"})]

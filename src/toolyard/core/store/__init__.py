@@ -41,7 +41,15 @@ from toolyard.core.store.ownership import (
     OwnedElsewhere,
     Sharing,
 )
-from toolyard.core.store.records import AuditedKeyValue, AuditLog, FigureRow, Figures, KeyValue, SharedKeyValue
+from toolyard.core.store.records import (
+    AuditedKeyValue,
+    AuditLog,
+    FigureRow,
+    Figures,
+    KeyValue,
+    RecordChange,
+    SharedKeyValue,
+)
 
 __all__ = [
     "MAX_DEATHS",
@@ -85,6 +93,7 @@ __all__ = [
     "LogHead",
     "OpenCounts",
     "OwnedElsewhere",
+    "RecordChange",
     "RequestRecord",
     "Reservation",
     "Settlement",
@@ -112,8 +121,7 @@ class Store(
     Keys,
     AccessTokens,
     Limiter,
-    KeyValue,
-    AuditLog,
+    AuditedKeyValue,
     Ledger,
     Protocol,
 ):

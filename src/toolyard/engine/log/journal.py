@@ -58,7 +58,7 @@ class Journal:
         on_settled_release: "Callable[[Journal], None] | None" = None,
         memo: dict[str, object] | None = None,
         size: StateSize = StateSize(),  # noqa: B008
-        has_budgets: bool = False,
+        has_budgets: Callable[[], bool] = lambda: False,
     ) -> None:
         """`relay` and `on_settled_release` are for a shared store: the latter is called after a commit that was to
         release the conversation, whether it did (`released`) or was kept from it by a forwarded command.
@@ -148,7 +148,7 @@ class Journal:
         self._staged += entries
         for entry, before in spending:
             self._usage += build_usage_rows(entry, before.run) if before.run else ()
-            self._settlements += build_settlements(entry.event, before) if self._has_budgets else ()
+            self._settlements += build_settlements(entry.event, before) if self._has_budgets() else ()
         if answer is not None:
             self._answers.append(answer)
         # Wake the driver before the flush is scheduled: callbacks run in order, so what the driver emits in response

@@ -167,7 +167,7 @@ class Driver:
             on_settled_release=self._on_settled_release if self._store.is_shared else None,
             memo=view.memo,
             size=view.size,
-            has_budgets=bool(self._deps.spending.budgets),
+            has_budgets=self._deps.spending.has_budgets,
         )
         journal.followers |= self._joining.pop(claim.conversation, set())
         self._drop(claim.conversation)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
-from toolyard.core.conversation.events import CallEnded, Durable, Entry, HistoryCompacted, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import Durable, Entry, HistoryCompacted, TurnEnded, TurnFailed
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.ports import Clock, McpProxy
 from toolyard.core.settings.prices import Price
@@ -64,8 +64,7 @@ class Service:
         self.refused_attempts = RefusedAttempts(self.auditor, tasks.create_task)
         self.metrics = Metrics(lambda tool: deps.registry.find(tool) is not None, self._find_conversation_owner)
         self._figures = FigureRecorder(store, deps.clock.now, tasks.create_task, self._find_conversation_owner)
-        ends = (TurnEnded, TurnFailed, HistoryCompacted, CallEnded) if deps.spending.budgets else ()
-        settler: Handlers = dict.fromkeys(ends, self._settle_soon)
+        settler: Handlers = dict.fromkeys((TurnEnded, TurnFailed, HistoryCompacted), self._settle_soon)
         observe = Observers(
             RunLog().handlers, self.metrics.handlers, self._figures.handlers, settler, *observers
         ).observe

@@ -59,6 +59,10 @@ class BudgetView(Struct, kw_only=True):
     left: float
     """What is neither spent nor reserved; below zero after an overdraft."""
     overdraft: float
+    on_reach: Literal["refuse", "ask"]
+    """Whether a request without room is refused, or waits until the amount is raised."""
+    waiting: int
+    """How many requests wait for room, at the replica that answers."""
 
 
 class BudgetList(Struct, kw_only=True):
@@ -134,7 +138,8 @@ async def list_budgets(request: HttpRequest) -> BudgetList:
         if caller.observes_server:
             scopes |= {scope for budget, scope, period in stored if (budget, period) == (name, periods[name])}
         keys = [(name, scope, periods[name]) for scope in sorted(scope for scope in scopes if scope is not None)]
-        views += [_build_view(rule, stored.get(key) or build_balance(key)) for key in keys]
+        waiting = service.spending.count_waiting(name)
+        views += [_build_view(rule, stored.get(key) or build_balance(key), waiting) for key in keys]
     return BudgetList(budgets=views, count=len(views))
 
 
@@ -145,7 +150,7 @@ def _sees_others(caller: Caller) -> bool:
     return bool(caller.roles & {"admin", "operator"})
 
 
-def _build_view(rule: BudgetRule, balance: BudgetBalance) -> BudgetView:
+def _build_view(rule: BudgetRule, balance: BudgetBalance, waiting: int) -> BudgetView:
     return BudgetView(
         name=balance.budget,
         scope=rule.scope,
@@ -157,6 +162,8 @@ def _build_view(rule: BudgetRule, balance: BudgetBalance) -> BudgetView:
         reserved=balance.reserved / MICROS,
         left=(rule.micros - balance.spent - balance.reserved) / MICROS,
         overdraft=balance.overdraft / MICROS,
+        on_reach=rule.on_reach,
+        waiting=waiting,
     )
 
 
