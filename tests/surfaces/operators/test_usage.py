@@ -229,7 +229,7 @@ async def test_a_budget_that_asks_lets_a_request_wait_until_its_amount_is_raised
         root = http.with_key("root")
         await root.put("/settings/budgets/team", {"value": value})
         task = asyncio.create_task(chat(http, "ann"))
-        while not (budget := (await root.get("/budgets"))["budgets"][0])["waiting"]:
+        while not (budget := (await root.get("/budgets"))["budgets"][0])["waiting"]:  # noqa: ASYNC110 - polled as a page does
             await asyncio.sleep(0.02)
         assert (budget["on_reach"], budget["spent"]) == ("ask", 0)
         assert not task.done()
