@@ -143,6 +143,7 @@ export const en = {
   "venue.client": "in the application",
   "venue.provider": "at the model's provider",
   "offline.line": "No language model is connected: I find the tool that you mean, and ask unless your order is clear.",
+  "offline.setUp": "Set up this server in three steps",
   "offline.connect": "Connect a model",
   "ask.title": "May {tool} run?",
   "ask.approve": "Approve",
@@ -420,6 +421,9 @@ export const en = {
   "attach.untitled": "Attachment",
   "attach.pasted": "image",
   "nav.audit": "Audit",
+  "nav.administration": "Administration",
+  "role.operatorMissing": "You see your own runs only. Those of everybody are for the role operator, which your key does not have.",
+  "role.operatorGrant": "Create a key with it",
   "audit.title": "Audit log",
   "audit.admins": "The audit log is for administrators.",
   "audit.none": "No entries found.",
@@ -448,6 +452,9 @@ export const en = {
   "servers.acceptOf": "Accept {tool}",
   "servers.acceptedByAdmin": "accepted by an administrator",
   "servers.rejectOf": "Withdraw the acceptance of {tool}",
+  "servers.acceptAll": "Accept all ({n})",
+  "servers.rejectAll": "Reject all ({n})",
+  "servers.addHere": "Or add one here",
   "servers.withdraw": "Withdraw",
 } as const
 

@@ -461,6 +461,13 @@ export interface FilePart {
   name: string
 }
 
+export interface FixedSetting {
+  name: string
+  value: string
+  location: string
+  note: string
+}
+
 export type Fleeting = TextAppended | ReasoningAppended | ArgumentsAppended | CallProgressed
 
 export interface ForkOrigin {
@@ -491,7 +498,37 @@ export interface ImagePart {
   url: string
 }
 
+export interface ImportedServers {
+  servers: Array<ServerView>
+  count: number
+  message: string
+  success: boolean
+}
+
 export type Item = SystemText | UserMessage | ModelText | Reasoning | Call | Result
+
+export interface KeyList {
+  keys: Array<KeyView>
+  count: number
+  success: boolean
+}
+
+export interface KeyView {
+  name: string
+  user: string
+  roles: Array<string>
+  tenant: string
+  divisions: Array<string>
+  trusted: boolean
+  tools: Array<string>
+  models: Array<string>
+  origins: Array<string>
+  not_before: number
+  expires_at: number
+  created_at: number
+  previous_until: number
+  last_used_at: number
+}
 
 export interface Latency {
   at: number
@@ -584,6 +621,13 @@ export interface ModelText {
   seal?: Seal | null
   suggestions?: Array<Suggestion>
   logprobs?: string
+}
+
+export interface NewKeyAnswer {
+  key: KeyView
+  secret: string
+  message: string
+  success: boolean
 }
 
 export interface NewShareAnswer {
@@ -733,6 +777,41 @@ export interface Problem {
   details?: Record<string, unknown>
 }
 
+export interface ProviderCheck {
+  ok: boolean
+  message: string
+  models: Array<string>
+  reply: string
+  duration_ms: number
+}
+
+export interface ProviderConfigView {
+  name: string
+  base_url: string
+  models: ProviderModelsView
+  api_key: string
+  enabled: boolean
+}
+
+export interface ProviderList {
+  providers: Array<ProviderView>
+  count: number
+  default_provider: string | null
+  success: boolean
+}
+
+export interface ProviderModelView {
+  model_name: string
+  max_tokens: number | null
+  description: string | null
+}
+
+export interface ProviderModelsView {
+  main: ProviderModelView
+  all: Array<string>
+  small: ProviderModelView | null
+}
+
 export interface ProviderOptions {
   max_uses?: number
   allowed_domains?: Array<string>
@@ -744,6 +823,22 @@ export interface ProviderOptions {
 export interface ProviderSetup {
   name: string
   key_variable: string
+}
+
+export interface ProviderTestAnswer {
+  provider_id: string
+  test: ProviderCheck
+  message: string
+  success: boolean
+}
+
+export interface ProviderView {
+  id: string
+  config: ProviderConfigView
+  has_key: boolean
+  enabled: boolean
+  created_at: string | null
+  updated_at: string | null
 }
 
 export interface Reasoning {
@@ -775,6 +870,13 @@ export interface RecordedTurn {
 export interface RecordedTurnAnswer {
   turn: RecordedTurn
   success: boolean
+}
+
+export interface RemovedServer {
+  server: ServerView
+  message: string
+  success: boolean
+  bound_names: Array<string>
 }
 
 export interface RequestKey {
@@ -881,9 +983,21 @@ export interface Seal {
   data: string
 }
 
+export interface ServerAnswer {
+  server: ServerView
+  message: string
+  success: boolean
+}
+
 export interface ServerList {
   servers: Array<ServerView>
   count: number
+  success: boolean
+}
+
+export interface ServerTestAnswer {
+  test: ServerTrial
+  message: string
   success: boolean
 }
 
@@ -905,6 +1019,15 @@ export interface ServerTools {
   tools: Array<ServerToolView>
   message: string
   success: boolean
+}
+
+export interface ServerTrial {
+  ok: boolean
+  error: string
+  needs_sign_in: boolean
+  protocol: string
+  tools: Array<Record<string, unknown>>
+  log: Array<string>
 }
 
 export interface ServerView {
@@ -930,6 +1053,47 @@ export interface ServerView {
   conflict: string
   warning: string
   log: Array<string>
+}
+
+export interface SettingAnswer {
+  setting: SettingEntry
+  message: string
+  success: boolean
+}
+
+export interface SettingEntry {
+  kind: string
+  name: string
+  value: unknown
+  source: "file" | "store"
+  location: string
+  version: string
+  conflict: string
+  problem: string
+  changed_by: string
+  changed_at: number
+}
+
+export interface SettingField {
+  name: string
+  expects: string
+  choices: Array<string>
+  secret: boolean
+  required: boolean
+}
+
+export interface SettingForm {
+  kind: string
+  fields: Array<SettingField>
+}
+
+export interface SettingList {
+  settings: Array<SettingEntry>
+  count: number
+  forms: Array<SettingForm>
+  fixed: Array<FixedSetting>
+  secret: string
+  success: boolean
 }
 
 export interface Settings {
@@ -1001,6 +1165,14 @@ export interface SignInOptions {
   provider: string
   idle_s: number
   total_s: number
+  success: boolean
+}
+
+export interface SignInPage {
+  authorization_url: string
+  state: string
+  expires_at: string | null
+  message: string
   success: boolean
 }
 
