@@ -14,7 +14,7 @@ import "../style/administration.css"
 const SECTIONS = ["start", "models", "servers", "keys", "more", "fixed"] as const
 type Section = (typeof SECTIONS)[number]
 
-/** `section` is the name of a section; `/add` after it opens the form for a new entry. */
+/** `section` is the name of a section; `/add` after it shows the form for a new entry. */
 export default function Administration({ section }: { section: string }) {
   const a = useAdministrationText()
   const me = useMe()
@@ -34,7 +34,7 @@ export default function Administration({ section }: { section: string }) {
         <h1>{a("title")}</h1>
       </header>
       <SectionLinks sections={sections} current={current} />
-      {sections.includes(current) ? <CurrentSection key={section} section={current} adding={action === "add"} /> : <p className="empty">{a("serverAdmins")}</p>}
+      {sections.includes(current) ? <CurrentSection section={current} adding={action === "add"} /> : <p className="empty">{a("serverAdmins")}</p>}
     </div>
   )
 }

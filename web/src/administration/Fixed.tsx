@@ -24,9 +24,9 @@ export function Fixed() {
             <tbody>
               {data.fixed.map(({ name, value, location }) => (
                 <tr key={name}>
-                  <th scope="row">
+                  <td>
                     <code>{name}</code>
-                  </th>
+                  </td>
                   <td className="fixed-value">
                     <code>{value}</code>
                   </td>

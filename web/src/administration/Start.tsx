@@ -27,7 +27,7 @@ export function Start() {
         <Step title={a("start.model")} done={Boolean(model) || without}>
           <p>{model ? a("start.modelDone", { model: model.id }) : a(without ? "start.without" : "start.modelAbout")}</p>
           {!model && (
-            <div className="row">
+            <div className="button-row">
               <a className="button" href={buildHref("administration", "models/add")}>
                 {a("start.goModel")}
               </a>
@@ -41,7 +41,7 @@ export function Start() {
         </Step>
         <Step title={a("start.tools")} done={tools > 0}>
           <p>{tools ? a("start.toolsDone", { n: tools }) : a("start.toolsAbout")}</p>
-          <div className="row">
+          <div className="button-row">
             <a className="button" href={buildHref("administration", "servers/add")}>
               {a("start.goTools")}
             </a>
@@ -50,7 +50,7 @@ export function Start() {
         </Step>
         <Step title={a("start.people")} done={keys > 0}>
           <p>{keys ? a("start.peopleDone", { n: keys }) : a("start.peopleAbout")}</p>
-          <div className="row">
+          <div className="button-row">
             <a className="button" href={buildHref("administration", "keys/add")}>
               {a("start.goPeople")}
             </a>

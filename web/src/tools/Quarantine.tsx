@@ -40,7 +40,7 @@ export function Quarantine({ server, tools, mayDecide, onDecided }: QuarantinePr
           <h3>{t("servers.quarantine", { n: waiting.length })}</h3>
           <p className="about">{t("servers.quarantineAbout")}</p>
           {mayDecide && waiting.length > 1 && (
-            <div className="row">
+            <div className="button-row">
               {(["accept", "reject"] as const).map((decision) => (
                 <button key={decision} onClick={() => decide(decision, ...waiting)}>
                   {t(`servers.${decision}All`, { n: waiting.length })}

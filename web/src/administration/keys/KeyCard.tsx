@@ -23,7 +23,7 @@ export function KeyCard({ keyView, onAction }: KeyCardProps) {
   return (
     <li className="card">
       <header>
-        <h3>{name}</h3>
+        <h2>{name}</h2>
         <span>{[user, tenant].filter(Boolean).join(" · ")}</span>
         {roles.length ? (
           roles.map((role) => (
@@ -44,8 +44,8 @@ export function KeyCard({ keyView, onAction }: KeyCardProps) {
           <span key={String(limit)}>{limit}</span>
         ))}
       </p>
-      <div className="row">
-        <button aria-label={a("keys.accessOf", { name })} onClick={() => onAction("access")}>
+      <div className="button-row">
+        <button aria-label={`${a("keys.access")} ${name}`} onClick={() => onAction("access")}>
           {a("keys.access")}
         </button>
         <button aria-label={a("keys.rotateOf", { name })} onClick={() => onAction("rotate")}>

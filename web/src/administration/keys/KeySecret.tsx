@@ -7,7 +7,7 @@ import type { NewKeyAnswer } from "../../wire/types"
 export function KeySecret({ answer, onClose }: { answer: NewKeyAnswer; onClose: () => void }) {
   const a = useAdministrationText()
   return (
-    <Dialog title={answer.key.name} onClose={onClose}>
+    <Dialog title={answer.key.name} onClose={onClose} keepOpen>
       <p>{a("keys.secret", { name: answer.key.name })}</p>
       <div className="new-secret">
         <code>{answer.secret}</code>

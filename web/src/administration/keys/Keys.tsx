@@ -1,6 +1,7 @@
 // People and keys: who may sign in, as whom, with which rights and until when.
 import { Plus } from "lucide-react"
 import { useState } from "react"
+import { navigate } from "../../app/route"
 import { MissingOperator } from "../../components/MissingOperator"
 import { useAdministrationText } from "../../locales/administration"
 import { useMe } from "../../session/caller"
@@ -14,16 +15,19 @@ import { KeySecret } from "./KeySecret"
 import { NewKey } from "./NewKey"
 import { RotateKey } from "./RotateKey"
 
-type Opened = { action: "rotate" | "revoke" | "access"; key: KeyView } | { action: "new" } | null
+type Opened = { action: "rotate" | "revoke" | "access"; key: KeyView } | null
 
-/** `adding` opens the form for a new key at once. */
+/** `adding` shows the form for a new key. */
 export function Keys({ adding }: { adding: boolean }) {
   const a = useAdministrationText()
   const { keyless } = useMe()
   const { data, problem, refetch } = useQuery<KeyList>("keys")
-  const [opened, setOpened] = useState<Opened>(adding ? { action: "new" } : null)
+  const [opened, setOpened] = useState<Opened>(null)
   const [answer, setAnswer] = useState<NewKeyAnswer | null>(null)
-  const close = () => setOpened(null)
+  const close = () => {
+    setOpened(null)
+    if (adding) navigate("administration", "keys")
+  }
   const show = (created: NewKeyAnswer) => {
     close()
     setAnswer(created)
@@ -43,7 +47,7 @@ export function Keys({ adding }: { adding: boolean }) {
     <>
       <header className="section-head">
         <p className="about">{a("keys.about")}</p>
-        <button className="primary" onClick={() => setOpened({ action: "new" })}>
+        <button className="primary" onClick={() => navigate("administration", "keys/add")}>
           <Plus aria-hidden /> {a("keys.add")}
         </button>
       </header>
@@ -55,7 +59,7 @@ export function Keys({ adding }: { adding: boolean }) {
           <KeyCard key={key.name} keyView={key} onAction={(action) => setOpened({ action, key })} />
         ))}
       </ul>
-      {opened?.action === "new" && <NewKey onCreated={show} onClose={close} />}
+      {adding && <NewKey onCreated={show} onClose={close} />}
       {opened?.action === "rotate" && <RotateKey keyView={opened.key} onRotated={show} onClose={close} />}
       {opened?.action === "access" && <KeyAccess keyView={opened.key} onClose={close} />}
       {opened?.action === "revoke" && (

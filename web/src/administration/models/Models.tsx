@@ -9,7 +9,7 @@ import { EntryCard, EntryList } from "../settings/EntryList"
 import { useSettings } from "../settings/requests"
 import { ProviderCards } from "./ProviderCards"
 
-/** `adding` opens the form for a new provider at once. */
+/** `adding` shows the form for a new provider. */
 export function Models({ adding }: { adding: boolean }) {
   const a = useAdministrationText()
   const { data, problem, refetch } = useSettings()
@@ -70,7 +70,7 @@ function ModelChoice({ settings, onChanged }: { settings: SettingList; onChanged
                   {a("edit")}
                 </button>
               </header>
-              <p className="value">{a("none")}</p>
+              <p className="empty">{a("none")}</p>
             </li>
           )
         })}

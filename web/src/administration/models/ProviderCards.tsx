@@ -1,13 +1,14 @@
 // The providers: those with settings, and those that models use without any, with a key of the environment.
 import { Plus } from "lucide-react"
 import { useId, useState } from "react"
+import { navigate } from "../../app/route"
 import { useAdministrationText } from "../../locales/administration"
 import { loadModels } from "../../state/models"
 import type { ProviderList, ProviderView, SettingEntry, SettingList } from "../../wire/types"
 import { useQuery } from "../../wire/useQuery"
 import { EntryFacts, SourcePill } from "../settings/EntryFacts"
+import { EntryValue } from "../settings/EntryValue"
 import { FieldInput } from "../settings/FieldInput"
-import { summarizeValue } from "../settings/fieldKinds"
 import { RemoveDialog } from "../settings/RemoveDialog"
 import { deleteEntry } from "../settings/requests"
 import { ProviderForm } from "./ProviderForm"
@@ -18,7 +19,7 @@ const OWN_PROVIDER = "toolyard"
 
 interface ProviderCardsProps {
   settings: SettingList
-  /** Whether the form for a new provider is open at once. */
+  /** Whether the form for a new provider is shown. */
   adding: boolean
   onChanged: () => void
 }
@@ -27,11 +28,15 @@ export function ProviderCards({ settings, adding, onChanged }: ProviderCardsProp
   const a = useAdministrationText()
   const heading = useId()
   const used = useQuery<ProviderList>("providers")
-  const [edited, setEdited] = useState<SettingEntry | "new" | null>(adding ? "new" : null)
+  const [edited, setEdited] = useState<SettingEntry | null>(null)
   const entries = settings.settings.filter(({ kind }) => kind === "providers")
   const withoutEntry = used.data?.providers.filter(({ id }) => id !== OWN_PROVIDER && !entries.some(({ name }) => name === id)) ?? []
-  const refresh = () => {
+  const close = () => {
     setEdited(null)
+    if (adding) navigate("administration", "models")
+  }
+  const refresh = () => {
+    close()
     used.refetch()
     void loadModels()
     onChanged()
@@ -40,7 +45,7 @@ export function ProviderCards({ settings, adding, onChanged }: ProviderCardsProp
     <section aria-labelledby={heading}>
       <header className="section-head">
         <h2 id={heading}>{a("models.providers")}</h2>
-        <button className="primary" onClick={() => setEdited("new")}>
+        <button className="primary" onClick={() => navigate("administration", "models/add")}>
           <Plus aria-hidden /> {a("models.add")}
         </button>
       </header>
@@ -54,7 +59,7 @@ export function ProviderCards({ settings, adding, onChanged }: ProviderCardsProp
           <ProviderCard key={provider.id} name={provider.id} provider={provider} onChanged={refresh} />
         ))}
       </ul>
-      {edited && <ProviderForm settings={settings} entry={edited === "new" ? null : edited} onSaved={refresh} onClose={() => setEdited(null)} />}
+      {(edited || adding) && <ProviderForm settings={settings} entry={edited} onSaved={refresh} onClose={close} />}
     </section>
   )
 }
@@ -97,7 +102,7 @@ function ProviderCard({ name, entry, provider, onEdit, onChanged }: ProviderCard
           </>
         )}
       </header>
-      {entry ? <p className="value">{summarizeValue(entry.value)}</p> : <p className="value">{provider?.config.models.all.join(", ")}</p>}
+      {entry ? <EntryValue entry={entry} /> : <p className="value">{provider?.config.models.all.join(", ")}</p>}
       {entry && <EntryFacts entry={entry} onChanged={onChanged} />}
       {testing && (
         <div className="entry-form">

@@ -1,5 +1,5 @@
 // Tries a provider with real requests, and shows in words what came back.
-import { useState } from "react"
+import { useEffect, useRef, useState } from "react"
 import { useAdministrationText } from "../../locales/administration"
 import { requestJson } from "../../wire/http"
 import type { ProviderCheck, ProviderTestAnswer } from "../../wire/types"
@@ -19,6 +19,11 @@ export function ProviderTest({ provider, value, model, onChecked }: ProviderTest
   const [check, setCheck] = useState<ProviderCheck | null>(null)
   const [busy, setBusy] = useState(false)
   const [problem, fail, clear] = useProblem()
+  const result = useRef<HTMLDivElement>(null)
+  // In a dialog that scrolls, what came back may be below its edge.
+  useEffect(() => {
+    if (check || problem) result.current?.scrollIntoView({ block: "nearest" })
+  }, [check, problem])
   const run = async () => {
     setBusy(true)
     setCheck(null)
@@ -38,7 +43,7 @@ export function ProviderTest({ provider, value, model, onChecked }: ProviderTest
       <button type="button" disabled={busy || !provider} onClick={() => void run()}>
         {a(busy ? "testing" : "test")}
       </button>
-      <div role="status">
+      <div role="status" ref={result}>
         {check && <p className={check.ok ? "good" : "problem"}>{check.message}</p>}
         {check?.reply && <p>{a("models.reply", { reply: check.reply })}</p>}
         {problem && <p className="problem">{problem}</p>}

@@ -4,7 +4,7 @@ import { Dialog } from "../../components/Dialog"
 import { useTranslate } from "../../locales"
 import { useAdministrationText } from "../../locales/administration"
 import { describeError, HttpError, requestJson } from "../../wire/http"
-import type { ImportedServers, ServerAnswer, ServerTestAnswer } from "../../wire/types"
+import type { ImportedServers, ServerAnswer, ServerTestAnswer, ServerView } from "../../wire/types"
 import { FieldInput } from "../settings/FieldInput"
 import { findFieldProblem, withValue, type Values } from "../settings/fieldKinds"
 import { parseMcpJson, toTrialConfig, type AddableServers } from "./serverConfig"
@@ -14,8 +14,7 @@ type Way = "url" | "json" | "command"
 
 interface AddServerProps {
   addable: AddableServers
-  /** Called with the message about what was added. */
-  onAdded: (message: string) => void
+  onAdded: (servers: ServerView[]) => void
   onClose: () => void
 }
 
@@ -78,8 +77,8 @@ export function AddServer({ addable, onAdded, onClose }: AddServerProps) {
     })
   const add = () =>
     attempt(async () => {
-      if (way === "json") onAdded((await requestJson<ImportedServers>("POST", "servers/import", JSON.parse(json))).message)
-      else onAdded((await requestJson<ServerAnswer>("POST", "servers", { name: name.trim(), config })).message)
+      if (way === "json") onAdded((await requestJson<ImportedServers>("POST", "servers/import", JSON.parse(json))).servers)
+      else onAdded([(await requestJson<ServerAnswer>("POST", "servers", { name: name.trim(), config })).server])
     })
   const usable = trials !== null && trials.every(({ test }) => test.ok || test.needs_sign_in)
   const isFilled = way === "json" ? json.trim() !== "" : name.trim() !== "" && Boolean(config[way])

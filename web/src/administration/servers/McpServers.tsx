@@ -1,12 +1,13 @@
 // The MCP servers with what an administrator sets for each, and the form that adds one.
 import { Plus } from "lucide-react"
 import { useState } from "react"
+import { navigate } from "../../app/route"
 import { useTenantByDefault } from "../../components/OwnerFilter"
 import { useAdministrationText } from "../../locales/administration"
 import { useMe } from "../../session/caller"
 import { loadTools } from "../../state/tools"
 import { ServerCard } from "../../tools/ServerCard"
-import type { OverviewAnswer, ServerList } from "../../wire/types"
+import type { OverviewAnswer, ServerList, ServerView } from "../../wire/types"
 import { useQuery } from "../../wire/useQuery"
 import { useSettings } from "../settings/requests"
 import { AddServer } from "./AddServer"
@@ -16,19 +17,19 @@ import { ServerSettings } from "./ServerSettings"
 const POLL_MS = 3000
 const WEEK_POLL_MS = 30_000
 
-/** `adding` opens the form for a new server at once. */
+/** `adding` shows the form for a new server. */
 export function McpServers({ adding }: { adding: boolean }) {
   const a = useAdministrationText()
   const { keyless } = useMe()
   const { data, problem, refetch } = useQuery<ServerList>("servers", POLL_MS)
   const settings = useSettings()
   const week = useQuery<OverviewAnswer>(`overview?hours=168${useTenantByDefault() ? "&whose=tenant" : ""}`, WEEK_POLL_MS)
-  const [open, setOpen] = useState(adding)
   const [message, setMessage] = useState("")
   const addable = findAddable(settings.data?.fixed ?? [], keyless)
-  const onAdded = (text: string) => {
-    setOpen(false)
-    setMessage(text)
+  const close = () => navigate("administration", "servers")
+  const onAdded = (servers: ServerView[]) => {
+    close()
+    setMessage(a("servers.added", { names: servers.map(({ name }) => name).join(", ") }))
     refetch()
     void loadTools()
   }
@@ -37,7 +38,7 @@ export function McpServers({ adding }: { adding: boolean }) {
       <header className="section-head">
         <p className="about">{a("servers.about")}</p>
         {addable !== "off" && (
-          <button className="primary" onClick={() => setOpen(true)}>
+          <button className="primary" onClick={() => navigate("administration", "servers/add")}>
             <Plus aria-hidden /> {a("servers.add")}
           </button>
         )}
@@ -52,7 +53,7 @@ export function McpServers({ adding }: { adding: boolean }) {
           </ServerCard>
         ))}
       </ul>
-      {open && <AddServer addable={addable} onAdded={onAdded} onClose={() => setOpen(false)} />}
+      {adding && <AddServer addable={addable} onAdded={onAdded} onClose={close} />}
     </>
   )
 }

@@ -51,7 +51,7 @@ export function ServerSettings({ server, onChanged }: ServerSettingsProps) {
           <p>
             <strong>{a("conflict")}:</strong> {server.conflict}
           </p>
-          <div className="row">
+          <div className="button-row">
             <button onClick={() => setOpened("remove")}>{a("removeStored")}</button>
           </div>
         </div>
@@ -78,7 +78,7 @@ export function ServerSettings({ server, onChanged }: ServerSettingsProps) {
         )}
       </div>
       {server.configured && <p className="about">{a("servers.fromFile")}</p>}
-      <div className="row">
+      <div className="button-row">
         {maySignIn(server) && (
           <button aria-label={a("servers.signInOf", { name: server.name })} onClick={() => setOpened("sign-in")}>
             {a("servers.signIn")}
@@ -86,7 +86,7 @@ export function ServerSettings({ server, onChanged }: ServerSettingsProps) {
         )}
         {!server.configured && (
           <>
-            <button aria-label={a("editOf", { name: server.name })} onClick={() => setOpened("change")}>
+            <button aria-label={`${a("servers.change")}: ${server.name}`} onClick={() => setOpened("change")}>
               {a("servers.change")}
             </button>
             <button className="quiet" aria-label={a("removeOf", { name: server.name })} onClick={() => setOpened("remove")}>

@@ -49,7 +49,7 @@ export function ServerSignIn({ server, onChanged, onClose }: { server: ServerVie
           </footer>
         </form>
       ) : (
-        <div className="row">
+        <div className="button-row">
           <button className="primary" onClick={() => void begin()}>
             {a("servers.signIn")}
           </button>

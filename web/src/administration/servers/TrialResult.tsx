@@ -1,3 +1,4 @@
+import { useEffect, useRef } from "react"
 import { useTranslate } from "../../locales"
 import { useAdministrationText } from "../../locales/administration"
 import type { ServerTestAnswer } from "../../wire/types"
@@ -8,8 +9,12 @@ export type Trial = ServerTestAnswer & { name: string }
 export function TrialResult({ trials }: { trials: Trial[] }) {
   const t = useTranslate()
   const a = useAdministrationText()
+  const result = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    result.current?.scrollIntoView({ block: "nearest" })
+  }, [trials])
   return (
-    <div role="status" className="trial">
+    <div role="status" className="trial" ref={result}>
       {trials.map(({ name, test, message }) => (
         <div key={name}>
           <p className={test.ok ? "good" : test.needs_sign_in ? "" : "problem"}>{message}</p>

@@ -26,7 +26,7 @@ export function EntryFacts({ entry, onChanged }: { entry: SettingEntry; onChange
           <p>
             <strong>{a("conflict")}:</strong> {entry.conflict}
           </p>
-          <div className="row">
+          <div className="button-row">
             <button onClick={() => void deleteEntry(entry).then(onChanged, fail)}>{a("removeStored")}</button>
           </div>
         </div>

@@ -7,7 +7,7 @@ import { HttpError } from "../../wire/http"
 import type { SettingEntry, SettingField } from "../../wire/types"
 import { useProblem } from "../../wire/useProblem"
 import { FieldInput } from "./FieldInput"
-import { chooseFieldKind, findFieldProblem, withValue, type Values } from "./fieldKinds"
+import { chooseFieldKind, findFieldProblem, shortenProblems, withValue, type Values } from "./fieldKinds"
 import { findNewer, saveEntry } from "./requests"
 
 interface EntryFormProps {
@@ -53,7 +53,7 @@ export function EntryForm({ kind, name, fields, entry, mainFields, head, childre
       if (current !== undefined) setNewer(current)
       else {
         fail(error)
-        setFieldProblems(error instanceof HttpError ? error.fields : {})
+        setFieldProblems(error instanceof HttpError ? shortenProblems(error.fields, kind) : {})
       }
       setBusy(false)
     }
@@ -64,7 +64,7 @@ export function EntryForm({ kind, name, fields, entry, mainFields, head, childre
     setNewer(undefined)
     setRound(round + 1)
   }
-  const shown = fields.filter((field) => !mainFields || mainFields.includes(field.name))
+  const shown = mainFields ? mainFields.flatMap((main) => fields.filter((field) => field.name === main)) : fields
   const others = fields.filter((field) => !shown.includes(field))
   // An entry that is one value has errors about itself and about the items inside of it.
   const findProblem = (field: string) => (kind === GENERAL ? Object.values(fieldProblems).join("; ") : findFieldProblem(fieldProblems, field))
@@ -87,7 +87,7 @@ export function EntryForm({ kind, name, fields, entry, mainFields, head, childre
         <div className="newer" role="alert">
           <p>{a(newer ? "outdated" : "outdatedGone")}</p>
           {newer && <JsonView value={newer.value} />}
-          <div className="row">
+          <div className="button-row">
             {newer && (
               <button type="button" onClick={() => settle(toValues(kind, name, newer))}>
                 {a("useNewer")}

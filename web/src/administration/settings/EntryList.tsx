@@ -7,7 +7,7 @@ import type { SettingEntry, SettingField } from "../../wire/types"
 import { EntryFacts, SourcePill } from "./EntryFacts"
 import { EntryForm } from "./EntryForm"
 import { FieldInput } from "./FieldInput"
-import { summarizeValue } from "./fieldKinds"
+import { EntryValue } from "./EntryValue"
 import { RemoveDialog } from "./RemoveDialog"
 import { deleteEntry } from "./requests"
 
@@ -85,7 +85,7 @@ export function EntryCard({ entry, label, onEdit, onChanged }: EntryCardProps) {
           </>
         )}
       </header>
-      <p className="value">{summarizeValue(entry.value)}</p>
+      <EntryValue entry={entry} />
       <EntryFacts entry={entry} onChanged={onChanged} />
       {removing && <RemoveDialog title={a("removeConfirm", { name: label })} action={a("remove")} remove={remove} onClose={() => setRemoving(false)} />}
     </li>

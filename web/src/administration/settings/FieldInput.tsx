@@ -27,7 +27,11 @@ export function FieldInput(props: FieldInputProps) {
   const title = (
     <>
       {label}
-      {required && <span className="required">{t("common.required")}</span>}
+      {required && (
+        <span className="required" aria-hidden>
+          {t("common.required")}
+        </span>
+      )}
     </>
   )
   const body = (

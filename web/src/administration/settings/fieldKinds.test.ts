@@ -1,5 +1,5 @@
 import { expect, test } from "vitest"
-import { chooseFieldKind, findFieldProblem, parseSuggestion, splitLines, summarizeValue, withValue } from "./fieldKinds"
+import { chooseFieldKind, findFieldProblem, parseSuggestion, shortenProblems, splitLines, summarizeValue, withValue } from "./fieldKinds"
 
 test.each([
   ["a text", [], true, "secret"],
@@ -35,6 +35,11 @@ test("a problem inside of a field belongs to it, and one of a field with a longe
   expect([findFieldProblem(problems, "headers"), findFieldProblem(problems, "header")]).toEqual(["is wrong", ""])
 })
 
-test("a summary names what is inside, and of a table only the names", () => {
-  expect(summarizeValue({ base_url: "http://x", headers: { "X-Key": "***" }, betas: ["a", "b"] })).toBe("base_url: http://x · headers: X-Key · betas: a, b")
+test("a summary says of a secret that it is stored, and of a table only the names", () => {
+  expect([summarizeValue("***", "stored"), summarizeValue({ "X-Key": "***" }, "stored"), summarizeValue(["a", "b"], "stored"), summarizeValue(0.5, "stored")]).toEqual(["stored", "X-Key", "a, b", "0.5"])
+})
+
+test("an error at a field does not name the entry again", () => {
+  const problems = { top_p: 'model_options."a:b".top_p must be from 0 to 1', api_key: "was given for another address" }
+  expect(shortenProblems(problems, "model_options")).toEqual({ top_p: "must be from 0 to 1", api_key: "was given for another address" })
 })

@@ -43,6 +43,15 @@ export function withValue(values: Values, name: string, value: unknown): Values 
   return value === undefined ? rest : { ...values, [name]: value }
 }
 
+/** Return the errors of fields without the place of the entry in a file, which the form itself shows. */
+export function shortenProblems(problems: Record<string, string>, kind: string): Record<string, string> {
+  const shorten = (key: string, message: string) => {
+    const end = message.indexOf(`${key} `)
+    return message.startsWith(`${kind}.`) && end > 0 ? message.slice(end + key.length + 1) : message
+  }
+  return Object.fromEntries(Object.entries(problems).map(([key, message]) => [key, shorten(key, message)]))
+}
+
 /** Return the errors of a field: those under its own name, and those of what is inside of it. */
 export function findFieldProblem(problems: Record<string, string>, name: string): string {
   return Object.entries(problems)
@@ -51,11 +60,9 @@ export function findFieldProblem(problems: Record<string, string>, name: string)
     .join("; ")
 }
 
-/** Return a value in few words, for a list of entries. */
-export function summarizeValue(value: unknown): string {
+/** Return a value in few words, for a list of entries; of a table only the names. */
+export function summarizeValue(value: unknown, stored: string): string {
   if (Array.isArray(value)) return value.join(", ")
-  if (typeof value !== "object" || value === null) return String(value ?? "")
-  return Object.entries(value)
-    .map(([name, inner]) => `${name}: ${typeof inner === "object" && !Array.isArray(inner) ? Object.keys(inner ?? {}).join(", ") : summarizeValue(inner)}`)
-    .join(" · ")
+  if (typeof value === "object" && value !== null) return Object.keys(value).join(", ")
+  return value === MASK ? stored : String(value ?? "")
 }

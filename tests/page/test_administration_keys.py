@@ -1,0 +1,103 @@
+"""People and keys on the page: keys are made, explained, rotated and revoked."""
+
+from contextlib import ExitStack
+
+import pytest
+from playwright.sync_api import expect
+
+from page.administration import fill, open_section
+from page.site import start_site
+from page.test_administration import ADMIN, KEYS, locate_card
+from page.test_sharing import open_signed_in
+from page.window import Windows
+from surfaces.api_client import build_key
+from toolyard import tool
+
+
+@tool(roles=["finance"])
+def pay(account: str) -> str:
+    """Pay."""
+    return f"paid from {account}"
+
+
+@tool(read_only=True)
+def stock() -> str:
+    """What there is."""
+    return "milk"
+
+
+@pytest.mark.parametrize("width", [1200, 375], ids=["desktop", "phone"])
+def test_a_key_is_made_explained_rotated_and_revoked(windows: Windows, sites: ExitStack, width: int) -> None:
+    server = sites.enter_context(start_site(keys=KEYS, tools=[pay, stock]))
+    window = open_signed_in(windows, server, ADMIN, width=width)
+    page = window.page
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    open_section(window, "keys/add")
+    fill(window, Person="bob", Name_of_the_key="bob's phone")
+    page.get_by_role("checkbox", name="approver").check()
+    page.get_by_label("Expires").select_option("after 30 days")
+    page.get_by_text("More fields").click()
+    fill(window, Only_these_tools="stock")
+    page.get_by_role("dialog").get_by_role("button", name="Create a key").click()
+    window.button("Copy the secret").click()
+    first_secret = window.read_clipboard("ty_")
+    window.button("I have kept it").click()
+    card = locate_card(window, "bob's phone")
+    for fact in ("bob", "approver", "never used", "expires in 30 days", "tools: stock"):
+        expect(card).to_contain_text(fact)
+    card.get_by_role("button", name="What may it do? bob's phone").click()
+    for name, answer in (("pay", "It may not use pay."), ("stock", "It may use stock.")):
+        fill(window, Tool=name)
+        window.button("Check").click()
+        expect(page.get_by_role("dialog")).to_contain_text(answer)
+    window.button("Close").click()
+    card.get_by_role("button", name="New secret for bob's phone").click()
+    page.get_by_label("Old secret").select_option("not any more")
+    page.get_by_role("dialog").get_by_role("button", name="New secret", exact=True).click()
+    second_secret = page.locator(".new-secret code").inner_text()
+    window.button("I have kept it").click()
+    bob = windows.open(server)
+    for secret, message in ((first_secret, "This key is not known here"), (second_secret, "")):
+        bob.page.get_by_role("textbox", name="API key").fill(secret)
+        bob.button("Sign in").click()
+        if message:
+            expect(bob.page.get_by_role("alert")).to_contain_text(message)
+    expect(bob.composer).to_be_visible()
+    card.get_by_role("button", name="Revoke bob's phone").click()
+    page.get_by_role("dialog").get_by_role("button", name="Revoke", exact=True).click()
+    expect(card).to_have_count(0)
+    bob.page.reload()
+    expect(bob.page.get_by_role("textbox", name="API key")).to_be_visible()
+
+
+def test_the_last_key_is_not_revoked(windows: Windows, sites: ExitStack) -> None:
+    window = open_signed_in(windows, sites.enter_context(start_site(keys=KEYS)), ADMIN)
+    open_section(window, "keys")
+    window.page.get_by_role("button", name="Revoke root@").click()
+    dialog = window.page.get_by_role("dialog")
+    dialog.get_by_role("button", name="Revoke", exact=True).click()
+    expect(dialog.get_by_role("alert")).to_be_visible()
+    window.button("Cancel").click()
+    expect(locate_card(window, "root@")).to_be_visible()
+
+
+def test_an_administrator_without_the_role_operator_is_told_what_is_missing_and_how_to_grant_it(
+    windows: Windows, sites: ExitStack
+) -> None:
+    keys = [*KEYS, build_key("olga", "admin", "operator", tenant="")]
+    server = sites.enter_context(start_site(keys=keys))
+    hint = "Those of everybody are for the role operator, which your key does not have."
+    for user, count in ((ADMIN, 1), ("olga", 0)):
+        window = open_signed_in(windows, server, user)
+        page = window.page
+        for route, title in (("traces", "Traces"), ("live", "Live"), ("overview", "Overview")):
+            page.goto(f"{server.url}/#/{route}")
+            expect(page.get_by_role("heading", name=title)).to_be_visible()
+            expect(page.get_by_text(hint)).to_have_count(count)
+        if count:
+            page.get_by_role("link", name="Create a key with it").click()
+            page.get_by_role("checkbox", name="operator").check()
+            fill(window, Person=user, Name_of_the_key="mine")
+            page.get_by_role("dialog").get_by_role("button", name="Create a key").click()
+            window.button("I have kept it").click()
+            expect(locate_card(window, "mine")).to_contain_text("operator")

@@ -1,0 +1,21 @@
+import { useAdministrationText, useOptionalText } from "../../locales/administration"
+import type { SettingEntry } from "../../wire/types"
+import { summarizeValue } from "./fieldKinds"
+
+/** The value of an entry in few words: each field that is set, under its name. */
+export function EntryValue({ entry }: { entry: SettingEntry }) {
+  const a = useAdministrationText()
+  const findText = useOptionalText()
+  const { kind, value } = entry
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return <p className="value">{summarizeValue(value, a("stored"))}</p>
+  return (
+    <dl className="value-lines">
+      {Object.entries(value).map(([name, inner]) => (
+        <div key={name}>
+          <dt>{findText(`field.${kind}.${name}`) ?? name}</dt>
+          <dd>{summarizeValue(inner, a("stored"))}</dd>
+        </div>
+      ))}
+    </dl>
+  )
+}
