@@ -2,17 +2,17 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import cast
 
 import pytest
 from msgspec.structs import replace
 
 from contracts.store_contract import OpenStore, Promise, check_promise, every_store, expect_break, get_function_name
 from support import find_break
-from toolyard.core.store import (
-    Store,
-)
-from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, AuditRecord, seal_record
+from toolyard.core.store import RecordChange, Store
+from toolyard.core.store.audit_chain import AuditAction, AuditEntry, AuditQuery, AuditRecord, seal_record
 from toolyard.stores.memory import MemoryStore
 
 
@@ -75,6 +75,26 @@ async def old_audit_entries_are_trimmed_up_to_the_first_that_stays(store: Store)
     assert find_break([everything, after]) == ""
 
 
+async def records_change_together_with_their_audit_entries_or_not_at_all(store: Store) -> None:
+    def change(name: str, body: bytes | None, action: AuditAction) -> RecordChange:
+        return RecordChange(kind="test", name=name, body=body, audit=AuditRecord(at=1.0, action=action, target=name))
+
+    await store.set_record("test", "old", b"1")
+    unaudited = RecordChange(kind="other", name="new", body=b"3")
+    written = await store.change_records(
+        [change("old", None, "setting.delete"), change("new", b"2", "setting.set"), unaudited]
+    )
+    assert await store.list_records("test") == [("new", b"2")] and await store.read_record("other", "new") == b"3"
+    entries = await store.read_audit(AuditQuery(oldest_first=True))
+    assert list(written) == entries and find_break(entries) == ""
+    assert [(entry.action, entry.target) for entry in entries] == [("setting.delete", "old"), ("setting.set", "new")]
+    impossible = change(cast(str, 2**80), b"5", "setting.set")  # no database takes such a name
+    with suppress(Exception):
+        await store.change_records([change("new", b"4", "setting.set"), impossible])
+    is_changed = await store.read_record("test", "new") == b"4"
+    assert len(await store.read_audit(AuditQuery())) == len(entries) + 2 * is_changed
+
+
 class ForkingAuditStore(MemoryStore):
     """Lets other tasks append between reading the last entry and writing the next one."""
 
@@ -100,10 +120,23 @@ class SilentTrimStore(MemoryStore):
         return await self.append_audit(record)
 
 
+class SeparateChangesStore(MemoryStore):
+    """Changes one record after the other, and stops at the first that is wrong."""
+
+    async def change_records(self, changes: Sequence[RecordChange]) -> Sequence[AuditEntry]:
+        entries: list[AuditEntry] = []
+        for change in changes:
+            if not isinstance(change.name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError
+            entries.extend(await super().change_records([change]))
+        return entries
+
+
 BROKEN_BY: dict[Promise, type[MemoryStore]] = {
     audit_entries_are_one_chain_however_many_are_written_at_once: ForkingAuditStore,
     audit_entries_are_selected_and_paged_in_both_orders: AllTenantsAuditStore,
     old_audit_entries_are_trimmed_up_to_the_first_that_stays: SilentTrimStore,
+    records_change_together_with_their_audit_entries_or_not_at_all: SeparateChangesStore,
 }
 
 

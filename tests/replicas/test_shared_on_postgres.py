@@ -13,7 +13,7 @@ from replicas.pair import Replica, open_replicas, wait_for_status
 from replicas.test_shared_servers import change_definition, has_status, wait_for_state
 from replicas.test_shared_sign_ins import SECRET
 from support import TEST_TIMEOUT_S, wait_until
-from surfaces.api_client import build_key
+from surfaces.api_client import ApiClient, build_key
 from surfaces.http_server import serve_yard
 from surfaces.mcp_host import LegacyHost, connect_host
 from surfaces.stand_in_provider import Visitor, serve_provider
@@ -28,6 +28,8 @@ from venues.mcp.modern import SIGNED, over_http, wait_until_settled
 from venues.mcp.plain import PlainServer
 from wire.keyed_provider import KeyedProvider
 
+MAX_DELAY_S = 2.0
+"""Within which a change counts at every replica."""
 HOST, ORIGIN = "tools.example", "https://tools.example"
 
 
@@ -67,6 +69,38 @@ async def test_a_provider_that_one_replica_stores_answers_at_the_other() -> None
         assert entries[0]["change"] == '{"after":"shop:small","before":null}'
         await second.http.delete(MODEL)
         await wait_until(lambda: first.yard.service.models.default == "toolyard:offline")
+
+
+async def test_changes_count_at_the_other_replica_within_two_seconds_under_load() -> None:
+    keys = [build_key("root", "admin", tenant="")]
+    limits = {"requests_per_minute": 10_000, "private_addresses": True}
+    wiring = {**WIRING, **limits, "script": "toolyard:offline", "secret": SECRET, "keys": keys}
+    async with over_http() as server, open_postgres_replicas(**wiring) as (first, second):
+        root, other = first.http.with_key("root"), second.http.with_key("root")
+        await root.post("/servers", {"name": "numbers", "config": {"url": server.spec().url}}, expect=201)
+        await wait_until(lambda: has_status(second, "numbers", "running"))
+        secret = (await root.post("/keys", {"name": "app", "user": "app"}, expect=201))["secret"]
+        await wait_for_status(second.http.with_key(secret), "/tools", 200)
+        async with asyncio.TaskGroup() as tasks:
+            load = [tasks.create_task(chat_on(http)) for http in (root, other) for _ in range(4)]
+            async with asyncio.timeout(MAX_DELAY_S):
+                await root.delete("/keys/app")
+                await wait_for_status(second.http.with_key(secret), "/tools", 401)
+            async with asyncio.timeout(MAX_DELAY_S):
+                await root.put("/settings/general/models", {"value": ["openai:gpt-5"]})
+                await wait_for_status(other, "/settings/general/models", 200)
+                assert "openai:gpt-5" in str(await other.get("/models"))
+            async with asyncio.timeout(MAX_DELAY_S):
+                await root.delete("/servers/numbers")
+                await wait_until(lambda: not second.yard.servers.cards())
+            assert all([not task.done() for task in load])
+            for task in load:
+                task.cancel()
+
+
+async def chat_on(http: ApiClient) -> None:
+    while True:
+        await chat(http)
 
 
 async def test_a_decision_on_a_tool_binds_all_replicas(tmp_path: Path) -> None:

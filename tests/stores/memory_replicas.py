@@ -20,7 +20,9 @@ from toolyard.core.store import (
     Key,
     LogHead,
     OwnedElsewhere,
+    RecordChange,
 )
+from toolyard.core.store.audit_chain import AuditEntry
 from toolyard.named_locks import NamedLocks
 from toolyard.stores.entries import ends_run
 from toolyard.stores.memory import MemoryConversation, MemoryData, MemoryStore
@@ -257,6 +259,11 @@ class SharedMemoryStore(MemoryStore):
     async def delete_record(self, kind: str, name: str) -> None:
         await super().delete_record(kind, name)
         self.database.versions[kind] += 1
+
+    async def change_records(self, changes: Sequence[RecordChange]) -> Sequence[AuditEntry]:
+        for kind in {change.kind for change in changes}:
+            self.database.versions[kind] += 1
+        return await super().change_records(changes)
 
     async def read_versions(self) -> Mapping[str, int]:
         self._require_open()

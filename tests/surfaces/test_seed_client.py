@@ -85,7 +85,8 @@ async def test_providers_are_told_of_without_their_keys(tmp_path: Path) -> None:
             assert "s3cret" not in str(answer)
             assert "pa55" not in str(answer)
         await ann.get("/providers/nowhere", expect=404)
-        for method, end in (("POST", ""), ("PUT", "/openai"), ("DELETE", "/openai"), ("POST", "/openai/test")):
+        assert "with POST" in (await boss.put("/providers/openai/test", {"provider": {}}, expect=409))["error"]
+        for method, end in (("POST", ""), ("PUT", "/openai"), ("DELETE", "/openai")):
             status, reply, _ = await boss.send_request(method, f"/providers{end}", {"provider": {}})
             assert (status, reply["error_type"]) == (409, "conflict")
             assert "configuration" in reply["error"]

@@ -15,6 +15,7 @@ from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
 from toolyard.core.tools.approval_terms import ApprovalTerms
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.mcp_servers import (
+    Connection,
     McpClient,
     ServerAction,
     ServerCard,
@@ -337,6 +338,10 @@ class SignIns(Protocol):
 
     async def forget(self, id: str, caller: Caller) -> ServerCard: ...
 
+    async def list_connections(self, caller: Caller) -> Sequence[Connection]:
+        """Return the servers that the caller has signed in to; for their administrators also those with one token."""
+        ...
+
 
 class Servers(Protocol):
     """The MCP servers, for surfaces that list and change them."""
@@ -348,6 +353,10 @@ class Servers(Protocol):
 
     async def add(self, id: str, spec: ServerSpec) -> ServerCard:
         """Add a server. Raises Refused if the id is taken."""
+        ...
+
+    async def add_all(self, specs: Mapping[str, ServerSpec]) -> Sequence[ServerCard]:
+        """Add servers: all of them, or none. Raises Refused if an id is taken."""
         ...
 
     async def change(self, id: str, spec: ServerSpec, expected: str | None = None) -> ServerCard:

@@ -1,7 +1,7 @@
 """Records entries of the audit log, in the store and as log lines. Whatever changes something calls it first."""
 
 import logging
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
 from typing import TypedDict, Unpack
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from toolyard.core.caller import Caller
 from toolyard.core.errors import StoreDown, ToolyardError, Unavailable
 from toolyard.core.ports import Clock
-from toolyard.core.store import AuditLog
+from toolyard.core.store import AuditedKeyValue, AuditLog, RecordChange
 from toolyard.core.store.audit_chain import (
     Actor,
     AuditAction,
@@ -95,12 +95,13 @@ class Auditor:
         **fields: Unpack[EntryFields],
     ) -> AuditEntry:
         """Write one entry and return it. Raises StoreDown."""
-        record = self._build_record(action, target, **fields)
+        record = self.build_record(action, target, **fields)
         entry = await self._store.append_audit(replace(record, outcome=outcome, count=count))
         _log_entry(entry)
         return entry
 
-    def _build_record(self, action: AuditAction, target: str, **fields: Unpack[EntryFields]) -> AuditRecord:
+    def build_record(self, action: AuditAction, target: str, **fields: Unpack[EntryFields]) -> AuditRecord:
+        """Return what an entry is to say."""
         by, tenant = fields.get("by"), fields.get("tenant")
         actor, change = current_actor.get(), fields.get("change", "")
         user, actor_tenant = (by.user, by.tenant) if by else (actor.user, actor.tenant)
@@ -127,7 +128,7 @@ class Auditor:
         last = await self._store.read_audit(AuditQuery(action="config.load", limit=1))
         if not last or last[0].content_hash != content_hash:
             parts = " ".join(f"{part}:{part_hash[:PART_HASH_CHARS]}" for part, part_hash in hashes.items())
-            record = self._build_record("config.load", parts, content_hash=content_hash)
+            record = self.build_record("config.load", parts, content_hash=content_hash)
             self._configuration_entry = await self._store.append_audit(record)
 
     def log_configuration(self) -> None:
@@ -141,7 +142,7 @@ class Auditor:
         now = self._clock.now()
         # By whole days: a log that is trimmed every day has one entry about it, however many replicas try.
         before = now - now % DAY_S - keep_days * DAY_S
-        record = self._build_record("audit.trim", "")
+        record = self.build_record("audit.trim", "")
         while entry := await self._store.trim_audit(record, before, MAX_TRIMMED):
             _log_entry(entry)
 
@@ -154,6 +155,29 @@ class Auditor:
                 return ChainVerification(problem=problem, count=check.count)
             query = replace(query, cursor=entries[-1].number)
         return ChainVerification(problem=check.find_gap(), count=check.count, last=check.last)
+
+
+class RecordAuditor(Auditor):
+    """An auditor that changes records together with their entries, so that there is never one without the other."""
+
+    def __init__(self, store: AuditedKeyValue, clock: Clock) -> None:
+        super().__init__(store, clock)
+        self._records = store
+
+    async def change_records(self, changes: Sequence[RecordChange]) -> None:
+        """Change records and write their entries: all of it, or nothing. Raises StoreDown.
+
+        Entries with the outcome `failed` tell of a change that the store has not confirmed, if it takes them.
+        """
+        try:
+            entries = await self._records.change_records(changes)
+        except Exception as error:
+            with suppress(StoreDown):
+                for record in [change.audit for change in changes if change.audit is not None]:
+                    _log_entry(await self._store.append_audit(replace(record, outcome=_find_outcome(error))))
+            raise
+        for entry in entries:
+            _log_entry(entry)
 
 
 def _log_entry(entry: AuditEntry) -> None:

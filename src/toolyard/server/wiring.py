@@ -28,6 +28,7 @@ from toolyard.engine.settings.setting_store import ConfiguredEntry, SettingStore
 from toolyard.models.configuration import ModelConfiguration, build_options, build_windows
 from toolyard.models.providers import PROVIDERS
 from toolyard.models.resolver import ModelSettings
+from toolyard.observability.auditor import RecordAuditor
 from toolyard.server.config import (
     Config,
     DivisionConfig,
@@ -44,6 +45,7 @@ from toolyard.server.config.layers import Layers
 from toolyard.server.secret_file import find_secret
 from toolyard.venues.function import RunnableTool, as_tool
 from toolyard.venues.mcp.auth.sealed_records import SealedRecords
+from toolyard.venues.mcp.server_records import ServerRecords
 from toolyard.venues.provider import build_provider_tool
 
 
@@ -121,6 +123,12 @@ async def open_setting_store(config: Config, layers: Layers, store: Store) -> Se
     )
     await settings.load()
     return settings
+
+
+def open_server_records(config: Config, store: Store) -> ServerRecords:
+    """Return the MCP servers of a store that no server has open."""
+    secret, _ = find_secret(config.store, os.environ)
+    return ServerRecords(store, RecordAuditor(store, SystemClock()), SealedRecords(store, secret))
 
 
 def _build_model_configuration(config: Config) -> ModelConfiguration:

@@ -20,6 +20,7 @@ from toolyard.core.store import (
     FutureLike,
     Key,
     OpenCounts,
+    RecordChange,
     RequestRecord,
     SnapshotHead,
     SnapshotUpdate,
@@ -316,6 +317,16 @@ class MemoryStore(SingleProcessPorts):
     async def delete_record(self, kind: str, name: str) -> None:
         self._require_open()
         self._data.records.pop((kind, name), None)
+
+    async def change_records(self, changes: Sequence[RecordChange]) -> Sequence[AuditEntry]:
+        self._require_open()
+        entries = [await self.append_audit(change.audit) for change in changes if change.audit is not None]
+        for change in changes:
+            if change.body is None:
+                self._data.records.pop((change.kind, change.name), None)
+            else:
+                self._data.records[change.kind, change.name] = change.body
+        return entries
 
     async def append_audit(self, record: AuditRecord) -> AuditEntry:
         self._require_open()

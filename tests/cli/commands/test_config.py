@@ -1,5 +1,6 @@
 """`toolyard config`: where each setting comes from, and the settings of the store as a file."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -18,8 +19,24 @@ api_key = "${OPENAI}"
 
 [model_options."shop:small"]
 temperature = 0.5
+
+[servers.mail]
+url = "http://127.0.0.1:9/mcp"
+headers = { X-Key = "${MAIL}" }
+
+[servers.notes]
+command = "no-such-program"
+args = ["--fast"]
+env = { NOTES_TOKEN = "${NOTES}" }
+trust = true
 """
-VARIABLES = {"SHOP_KEY": "the-key-of-the-shop", "TEAM": "the-team", "OPENAI": "the-key-of-openai"}
+VARIABLES = {
+    "SHOP_KEY": "the-key-of-the-shop",
+    "TEAM": "the-team",
+    "OPENAI": "the-key-of-openai",
+    "MAIL": "the-key-of-mail",
+    "NOTES": "the-key-of-notes",
+}
 
 
 def test_settings_are_imported_shown_with_their_sources_and_exported_without_secrets(tmp_path: Path) -> None:
@@ -48,7 +65,29 @@ def test_settings_are_imported_shown_with_their_sources_and_exported_without_sec
             "openai": {"api_key": "${PROVIDERS_OPENAI_API_KEY}"},
         },
         "model_options": {"shop:small": {"temperature": 0.5}},
+        "servers": {
+            "mail": {"url": "http://127.0.0.1:9/mcp", "headers": {"X-Key": "${SERVERS_MAIL_HEADERS_X_KEY}"}},
+            "notes": {
+                "command": "no-such-program",
+                "args": ["--fast"],
+                "env": {"NOTES_TOKEN": "${SERVERS_NOTES_ENV_NOTES_TOKEN}"},
+                "trust": True,
+            },
+        },
     }
+    (tmp_path / "again.toml").write_text(exported.out)
+    variables = [name[2:-1] for name in re.findall(r"\$\{\w+\}", exported.out)]
+    other = run_toolyard(
+        tmp_path,
+        "config",
+        "import",
+        "again.toml",
+        "--store",
+        "sqlite:///other.db",
+        **dict.fromkeys(variables, "another"),
+    )
+    assert other.code == 0, other.errors
+    assert run_toolyard(tmp_path, "config", "export", "--store", "sqlite:///other.db").out == exported.out
     (tmp_path / "toolyard.toml").write_text('port = 9000\n[providers.openai]\napi_key = "of-the-file"\n')
     shown = run_toolyard(tmp_path, "config", "show", "--sources", TOOLYARD_GRACE_S="7")
     assert shown.code == 0, shown.errors

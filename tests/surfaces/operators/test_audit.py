@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import cast
@@ -18,6 +18,7 @@ from surfaces.operators.test_metrics import scrape_metrics
 from toolyard import Yard, tool
 from toolyard.app import Wiring
 from toolyard.core.errors import StoreDown
+from toolyard.core.store import RecordChange
 from toolyard.core.store.audit_chain import Actor, AuditEntry, AuditQuery, AuditRecord
 from toolyard.engine.access.refusals import (
     MAX_ADDRESSES,
@@ -333,21 +334,19 @@ async def test_nothing_is_changed_that_cannot_be_audited() -> None:
 
 
 class FailingStore(MemoryStore):
-    """Takes audit entries, but no records of servers and pins."""
+    """Takes audit entries, but no records of servers."""
 
-    async def set_record(self, kind: str, name: str, body: bytes) -> None:
-        if kind.startswith("mcp."):
-            raise StoreDown("the disk is full")
-        await super().set_record(kind, name, body)
+    async def change_records(self, changes: Sequence[RecordChange]) -> Sequence[AuditEntry]:
+        raise StoreDown("the disk is full")
 
 
-async def test_a_change_of_a_server_that_fails_after_its_entry_has_a_second_one_that_says_so() -> None:
+async def test_a_change_of_a_server_that_cannot_be_stored_has_an_entry_that_says_so() -> None:
     async with open_api_client(keys=KEYS, opened_store=FailingStore()) as http:
         spec = {"name": "far", "config": {"url": "http://127.0.0.1:9/mcp"}}
         await http.with_key("root").post("/servers", spec, expect=503)
-        failed, attempted = await list_entries(http)
-        assert (attempted["action"], attempted["outcome"]) == ("server.add", "allowed")
-        assert (failed["action"], failed["outcome"], failed["cause"]) == ("server.add", "failed", attempted["number"])
+        (failed,) = await list_entries(http)
+        assert (failed["action"], failed["target"], failed["outcome"]) == ("server.add", "far", "failed")
+        assert (await http.with_key("root").get("/servers"))["servers"] == []
 
 
 @asynccontextmanager

@@ -72,7 +72,9 @@ async def test_the_servers_of_an_mcp_json_are_added_or_none_of_them() -> None:
             ("two", "running"),
         ]
         assert added["servers"][1]["config"]["headers"] == {"X-Key": "***"}
-        assert "'one' already" in (await http.post("/servers/import", {"mcpServers": servers}, expect=409))["error"]
+        three = {"three": servers["one"], **servers}
+        assert "'one' already" in (await http.post("/servers/import", {"mcpServers": three}, expect=409))["error"]
+        assert (await http.get("/servers"))["count"] == 2
 
 
 async def test_a_server_is_changed_and_removed_only_as_it_was_last_seen() -> None:

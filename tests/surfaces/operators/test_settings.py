@@ -1,6 +1,7 @@
 """`/settings`: providers and models that an administrator sets while the server runs."""
 
 import json
+from collections.abc import Sequence
 
 import pytest
 
@@ -11,7 +12,9 @@ from toolyard import tool
 from toolyard.core.errors import StoreDown
 from toolyard.core.settings.model_cards import Provider
 from toolyard.core.settings.runtime import EntryId
-from toolyard.engine.settings.setting_store import SETTINGS, ConfiguredEntry
+from toolyard.core.store import RecordChange
+from toolyard.core.store.audit_chain import AuditEntry
+from toolyard.engine.settings.setting_store import ConfiguredEntry
 from toolyard.models.resolver import ModelSettings
 from toolyard.stores.memory import MemoryStore
 from wire.keyed_provider import KeyedProvider
@@ -318,10 +321,10 @@ class FailingStore(MemoryStore):
 
     fails = False
 
-    async def set_record(self, kind: str, name: str, body: bytes) -> None:
-        if self.fails and kind == SETTINGS:
+    async def change_records(self, changes: Sequence[RecordChange]) -> Sequence[AuditEntry]:
+        if self.fails:
             raise StoreDown("the connection is lost")
-        await super().set_record(kind, name, body)
+        return await super().change_records(changes)
 
 
 async def test_a_change_that_cannot_be_stored_is_not_applied_and_is_audited_as_failed() -> None:
@@ -333,5 +336,5 @@ async def test_a_change_that_cannot_be_stored_is_not_applied_and_is_audited_as_f
         assert (await http.get(path))["setting"]["value"] == ["openai:gpt-5"]
         assert "openai:gpt-4" not in str(await http.get("/models"))
         entries = (await http.get("/audit?action=setting.set"))["entries"]
-        assert [entry["outcome"] for entry in entries] == ["failed", "allowed", "allowed"]
-        assert entries[0]["cause"] == entries[1]["number"]
+        assert [entry["outcome"] for entry in entries] == ["failed", "allowed"]
+        assert "openai:gpt-4" in entries[0]["change"]

@@ -3,13 +3,16 @@
 import argparse
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Iterable, Sequence
+import time
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Protocol, cast
 from urllib.parse import quote
 
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from toolyard.cli.commands import COMMANDS
@@ -27,13 +30,17 @@ from toolyard.cli.server_client import MissingStore, open_server_or_store
 from toolyard.cli.usage import UsageError
 from toolyard.client.http import ServerClient
 from toolyard.core.caller import Caller
-from toolyard.core.errors import ToolyardError
+from toolyard.core.errors import Misconfigured, Refused, ToolyardError
+from toolyard.core.masking import MASK
 from toolyard.core.settings.checks import KeyPath
 from toolyard.core.settings.runtime import GENERAL, EntryId, RuntimeSettings, build_settings, iter_entries
+from toolyard.core.store import Store
+from toolyard.core.tools.mcp_servers import ServerSpec, mask_spec
 from toolyard.engine.settings.setting_store import SettingEntry, SettingStore
 from toolyard.observability.auditor import current_actor
-from toolyard.server.config import Config, load_entries, show, show_stored
-from toolyard.server.wiring import open_setting_store
+from toolyard.server.config import Config, StoredConfig, load_entries, show, show_stored
+from toolyard.server.wiring import load_configured_servers, open_server_records, open_setting_store
+from toolyard.venues.mcp.server import ServerRecord
 
 EXAMPLES = """  toolyard config show                            all settings as TOML, with masked secrets
   toolyard config show --sources                  also where each comes from: a line of the file, a variable, the store
@@ -49,23 +56,87 @@ class _SettingList(Struct):
     settings: list[SettingEntry]
 
 
-class StoredSettings:
-    """The settings of a running server, or of a store that no server has open."""
+class _ServerRow(Struct):
+    id: str
+    name: str
+    configured: bool
+    config: dict[str, object]
 
-    def __init__(self, target: ServerClient | SettingStore) -> None:
-        self._target = target
+
+class _ServerList(Struct):
+    servers: list[_ServerRow]
+
+
+class StoredSettings(Protocol):
+    """The settings and MCP servers of a store. Secrets are masked where they are listed."""
+
+    async def list(self) -> Sequence[SettingEntry]: ...
+
+    async def list_servers(self) -> Mapping[str, ServerSpec]:
+        """Return the servers that are used: not those whose ids the configuration has, too."""
+        ...
+
+    async def set(self, entry: EntryId, value: object) -> None: ...
+
+    async def set_server(self, id: str, spec: ServerSpec) -> None:
+        """Add a server, or replace its configuration."""
+        ...
+
+
+class ServedSettings:
+    """The settings of a running server."""
+
+    def __init__(self, client: ServerClient) -> None:
+        self._client = client
 
     async def list(self) -> Sequence[SettingEntry]:
-        if isinstance(self._target, SettingStore):
-            return self._target.list()
-        return (await self._target.request("GET", "/settings", _SettingList)).settings
+        return (await self._client.request("GET", "/settings", _SettingList)).settings
+
+    async def list_servers(self) -> Mapping[str, ServerSpec]:
+        rows = (await self._client.request("GET", "/servers", _ServerList)).servers
+        return {row.id: _read_spec(row) for row in rows if not row.configured}
 
     async def set(self, entry: EntryId, value: object) -> None:
-        if isinstance(self._target, SettingStore):
-            await self._target.set(entry, value, Caller(user=current_actor.get().user))
+        path = f"/settings/{entry.kind}/{quote(entry.name, safe='')}"
+        await self._client.request("PUT", path, dict[str, object], {"value": value})
+
+    async def set_server(self, id: str, spec: ServerSpec) -> None:
+        fields = {name: msgspec.to_builtins(getattr(spec, name)) for name in ServerSpec.__struct_fields__}
+        fields["name"] = spec.display_name or id
+        if id in await self.list_servers():
+            await self._client.request("PUT", f"/servers/{quote(id, safe='')}", dict[str, object], fields)
         else:
-            path = f"/settings/{entry.kind}/{quote(entry.name, safe='')}"
-            await self._target.request("PUT", path, dict[str, object], {"value": value})
+            await self._client.request("POST", "/servers", dict[str, object], {"server": {**fields, "slug": id}})
+
+
+class ClosedSettings:
+    """The settings of a store that no server has open."""
+
+    def __init__(self, config: Config, settings: SettingStore, store: Store) -> None:
+        self._settings = settings
+        self._servers = open_server_records(config, store)
+        self._is_shared = store.is_shared
+        self._configured = load_configured_servers(config, read_environment())
+
+    async def list(self) -> Sequence[SettingEntry]:
+        return self._settings.list()
+
+    async def list_servers(self) -> Mapping[str, ServerSpec]:
+        stored = await self._servers.read()
+        return {id: mask_spec(record.spec) for id, record in stored.items() if id not in self._configured}
+
+    async def set(self, entry: EntryId, value: object) -> None:
+        await self._settings.set(entry, value, Caller(user=current_actor.get().user))
+
+    async def set_server(self, id: str, spec: ServerSpec) -> None:
+        if id in self._configured:
+            raise Refused("the server is in the configuration, which is used before the store: change it there")
+        if self._is_shared and spec.replica_problem:
+            raise Refused(spec.replica_problem)
+        if (record := (await self._servers.read()).get(id)) is not None:
+            await self._servers.change(id, record.spec, replace(record, spec=spec))
+        else:
+            await self._servers.add({id: ServerRecord(spec=spec, created_at=time.time())})
 
 
 def add_to(commands: Commands) -> None:
@@ -103,13 +174,18 @@ def run_show(options: argparse.Namespace) -> None:
 
 
 def run_export(options: argparse.Namespace) -> None:
-    entries = asyncio.run(_list_entries(load_setup(options), options))
-    print(show_stored(_build_usable(entry for entry in entries if entry.source == "store"), name_variable), end="")
+    entries, servers = asyncio.run(_list_stored(load_setup(options), options))
+    settings = _build_usable(entry for entry in entries if entry.source == "store")
+    stored = convert(settings, StoredConfig, from_attributes=True)
+    print(show_stored(replace(stored, servers=dict(servers)), name_variable), end="")
 
 
 def run_import(options: argparse.Namespace) -> None:
     setup = load_setup(options)
     settings = load_entries(options.file, read_environment())
+    for id, spec in settings.servers.items():
+        if any(MASK in text for text in (spec.url, *spec.args)):
+            raise Misconfigured(f"{options.file}: servers.{id} has {MASK} in its url or args: write the secret there")
     names = asyncio.run(_import_entries(setup, options, settings))
     print(f"{len(names)} settings are in the store: {', '.join(names)}." if names else "The file has no settings.")
 
@@ -119,19 +195,28 @@ async def _list_entries(setup: Setup, options: argparse.Namespace) -> Sequence[S
         return await settings.list()
 
 
-async def _import_entries(setup: Setup, options: argparse.Namespace, settings: RuntimeSettings) -> Sequence[str]:
-    """Store the entries, those that others refer to first. Return their names."""
+async def _list_stored(
+    setup: Setup, options: argparse.Namespace
+) -> tuple[Sequence[SettingEntry], Mapping[str, ServerSpec]]:
+    async with _open_settings(setup, options, "empty") as settings:
+        return await settings.list(), await settings.list_servers()
+
+
+async def _import_entries(setup: Setup, options: argparse.Namespace, settings: StoredConfig) -> Sequence[str]:
+    """Store the entries, those that others refer to first, then the servers. Return their names."""
     act_as_this_user()
     entries = sorted(iter_entries(settings), key=lambda pair: (pair[0].kind == GENERAL, pair[0].kind != "providers"))
     done: list[str] = []
     async with _open_settings(setup, options, "create") as target:
-        for entry, value in entries:
+        changes = [(str(entry), partial(target.set, entry, value)) for entry, value in entries]
+        changes += [(f"servers.{id}", partial(target.set_server, id, spec)) for id, spec in settings.servers.items()]
+        for name, store_change in changes:
             try:
-                await target.set(entry, value)
+                await store_change()
             except ToolyardError as error:
                 before = f"; stored before it: {', '.join(done)}" if done else "; nothing was stored"
-                raise type(error)(f"{entry}: {error}{before}") from None
-            done.append(str(entry))
+                raise type(error)(f"{name}: {error}{before}") from None
+            done.append(name)
     return done
 
 
@@ -140,9 +225,16 @@ async def _open_settings(
     setup: Setup, options: argparse.Namespace, if_missing: MissingStore
 ) -> AsyncGenerator[StoredSettings]:
     async with open_server_or_store(setup.config, options.url, options.key, if_missing=if_missing) as target:
-        if not isinstance(target, ServerClient):
-            target = await open_setting_store(setup.config, setup.layers, target)
-        yield StoredSettings(target)
+        if isinstance(target, ServerClient):
+            yield ServedSettings(target)
+        else:
+            settings = await open_setting_store(setup.config, setup.layers, target)
+            yield ClosedSettings(setup.config, settings, target)
+
+
+def _read_spec(row: _ServerRow) -> ServerSpec:
+    fields = {name: value for name, value in row.config.items() if name in ServerSpec.__struct_fields__}
+    return convert({**fields, "display_name": row.name if row.name != row.id else ""}, ServerSpec)
 
 
 def _build_usable(entries: Iterable[SettingEntry]) -> RuntimeSettings:

@@ -31,7 +31,15 @@ from toolyard.core.store.ownership import (
     OwnedElsewhere,
     Sharing,
 )
-from toolyard.core.store.records import AuditedKeyValue, AuditLog, FigureRow, Figures, KeyValue, SharedKeyValue
+from toolyard.core.store.records import (
+    AuditedKeyValue,
+    AuditLog,
+    FigureRow,
+    Figures,
+    KeyValue,
+    RecordChange,
+    SharedKeyValue,
+)
 
 __all__ = [
     "MAX_DEATHS",
@@ -71,6 +79,7 @@ __all__ = [
     "LogHead",
     "OpenCounts",
     "OwnedElsewhere",
+    "RecordChange",
     "RequestRecord",
     "SharedKeyValue",
     "Sharing",
@@ -94,8 +103,7 @@ class Store(
     Keys,
     AccessTokens,
     Limiter,
-    KeyValue,
-    AuditLog,
+    AuditedKeyValue,
     Protocol,
 ):
     """All ports of a store."""

@@ -65,8 +65,21 @@ class AuditLog(Protocol):
         ...
 
 
+class RecordChange(Struct, frozen=True, kw_only=True):
+    """A record that is set, or deleted if it has no body, and what the audit log says about it, if anything."""
+
+    kind: str
+    name: str
+    body: bytes | None = None
+    audit: AuditRecord | None = None
+
+
 class AuditedKeyValue(SharedKeyValue, AuditLog, Protocol):
     """Records whose changes are audited."""
+
+    async def change_records(self, changes: Sequence[RecordChange]) -> Sequence[AuditEntry]:
+        """Set and delete records, and append their audit entries: all of it, or nothing. Return the entries."""
+        ...
 
 
 class FigureRow(Struct, frozen=True, kw_only=True):

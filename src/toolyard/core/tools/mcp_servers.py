@@ -97,6 +97,24 @@ class SignInAnswer(Struct, frozen=True, kw_only=True):
     error_description: str = ""
 
 
+class Connection(Struct, frozen=True, kw_only=True):
+    """A server that somebody has signed in to."""
+
+    server: str
+    name: str
+    address: str
+    issuer: str = ""
+    """The authorization server that issued the token."""
+    scope: str = ""
+    expires_at: float | None = None
+    renewable: bool = False
+    """Whether the token is renewed without a person when it expires."""
+    shared: bool = False
+    """Whether the token serves all callers of the server, rather than one."""
+    problem: str = ""
+    """Why the token cannot be used, and what to do."""
+
+
 class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The configuration of a server: a child process (`command`), or a server that is reached over HTTP (`url`)."""
 

@@ -27,8 +27,9 @@ from toolyard.core.settings.runtime import (
     parse_entry_id,
     replace_secrets,
 )
-from toolyard.core.store import AuditedKeyValue
-from toolyard.observability.auditor import Auditor
+from toolyard.core.store import AuditedKeyValue, RecordChange
+from toolyard.core.store.audit_chain import AuditAction
+from toolyard.observability.auditor import RecordAuditor
 
 SETTINGS = "setting"
 """The kind of the records."""
@@ -125,7 +126,7 @@ class SettingStore:
         """
         self._store = store
         self._clock = clock
-        self._auditor = Auditor(store, clock)
+        self._auditor = RecordAuditor(store, clock)
         self._sealer = sealer
         self._configured = configured
         self._find_address = find_address
@@ -173,9 +174,7 @@ class SettingStore:
             body = msgspec.json.encode(record)
             if len(body) > MAX_ENTRY_BYTES:
                 raise Refused(f"a setting has at most {MAX_ENTRY_BYTES:,} bytes")
-            change = self._describe_change(entry, record.value)
-            async with self._auditor.record("setting.set", str(entry), tenant="", by=caller, change=change):
-                await self._store.set_record(SETTINGS, str(entry), body)
+            await self._write(entry, body, "setting.set", self._describe_change(entry, record.value), caller)
             self._loaded[entry] = self._load_record(entry, body)
             await self._apply(settings)
         return self._build_view(entry)
@@ -194,9 +193,7 @@ class SettingStore:
             entries.pop(entry, None)
             settings = build_settings(entries)
             self._check(entry, before, settings)
-            change = self._describe_change(entry, None)
-            async with self._auditor.record("setting.delete", str(entry), tenant="", by=caller, change=change):
-                await self._store.delete_record(SETTINGS, str(entry))
+            await self._write(entry, None, "setting.delete", self._describe_change(entry, None), caller)
             del self._loaded[entry]
             await self._apply(settings)
 
@@ -224,6 +221,12 @@ class SettingStore:
                 raise _build_invalid(key, "was given for another address: send its value again")
         check_entry(entry, restored)
         return restored
+
+    async def _write(
+        self, entry: EntryId, body: bytes | None, action: AuditAction, change: str, caller: Caller
+    ) -> None:
+        audit = self._auditor.build_record(action, str(entry), tenant="", by=caller, change=change)
+        await self._auditor.change_records([RecordChange(kind=SETTINGS, name=str(entry), body=body, audit=audit)])
 
     async def _apply(self, settings: RuntimeSettings) -> None:
         if self._apply_to is not None:

@@ -70,6 +70,7 @@ __all__ = [
     "ModelOptions",
     "OidcConfig",
     "ProviderToolsConfig",
+    "StoredConfig",
     "TelemetryConfig",
     "ToolChoice",
     "ToolRules",
@@ -224,6 +225,12 @@ class LogConfig(Struct, frozen=True, kw_only=True):
     level: Literal["debug", "info", "warning", "error"] | None = None
     """If None, `toolyard serve` logs from info on, and the other commands from error on."""
     format: Literal["text", "json"] = "text"
+
+
+class StoredConfig(RuntimeSettings, Struct, frozen=True, kw_only=True):
+    """What `toolyard config export` prints and `import` takes: the settings and the MCP servers of a store."""
+
+    servers: dict[ServerName, ServerSpec] = {}
 
 
 class Config(RuntimeSettings, Struct, frozen=True, kw_only=True):
@@ -387,12 +394,12 @@ def list_fixed_settings(config: Config, layers: Layers | None = None) -> list[Fi
     ]
 
 
-def load_entries(file: Path, environment: Mapping[str, str]) -> RuntimeSettings:
+def load_entries(file: Path, environment: Mapping[str, str]) -> StoredConfig:
     """Return the settings of a file for the store, with the variables in its secrets replaced. Raise Misconfigured."""
-    root = get_runtime_type()
+    root = _get_stored_type()
     layers = Layers(root, file.absolute(), {}, {})
     expander = ValueExpander(layers.get_base, layers.is_from_file, environment)
-    return msgspec.convert(check_config(layers.tree, root, expander.expand, layers.locate), RuntimeSettings)
+    return msgspec.convert(check_config(layers.tree, root, expander.expand, layers.locate), StoredConfig)
 
 
 def show(config: Config, describe_source: Callable[[KeyPath], str] | None = None) -> str:
@@ -400,9 +407,16 @@ def show(config: Config, describe_source: Callable[[KeyPath], str] | None = None
     return render_config(config, _get_config_type(), describe_source)
 
 
-def show_stored(settings: RuntimeSettings, show_secret: Callable[[KeyPath], str]) -> str:
+def show_stored(settings: StoredConfig, show_secret: Callable[[KeyPath], str]) -> str:
     """Return the settings of the store as TOML, without values that are not set."""
-    return render_config(settings, get_runtime_type(), show_secret=show_secret, shows_defaults=False)
+    return render_config(settings, _get_stored_type(), show_secret=show_secret, shows_defaults=False)
+
+
+@functools.cache
+def _get_stored_type() -> inspect.StructType:
+    kind = inspect.type_info(StoredConfig)
+    assert isinstance(kind, inspect.StructType)
+    return kind
 
 
 @functools.cache

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from asyncpg import Connection, Record
 from msgspec.structs import astuple
 
+from toolyard.core.store import RecordChange
 from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, AuditRecord, seal_record, seal_trim
 from toolyard.stores.postgres.connections import Database
 from toolyard.stores.postgres.lease import Lease, LeasedPorts
+from toolyard.stores.postgres.records import DELETE_RECORD, SET_RECORD
 
 _CHAIN_LOCK = 0x546F6F6C41756474
 """The key of the advisory lock on the end of the chain."""
@@ -78,15 +80,8 @@ class AuditWriter:
                 waiting.outcome = entry
 
     async def _append(self, records: Sequence[AuditRecord]) -> Sequence[AuditEntry]:
-        entries: list[AuditEntry] = []
         async with self._database.transaction() as connection:
-            await _lock_chain(connection)
-            last = await _fetch_entry(connection, _LAST)
-            for record in records:
-                last = seal_record(record, last)
-                entries.append(last)
-            await _insert(connection, entries)
-        return entries
+            return await _append(connection, records)
 
 
 class PostgresAudit(LeasedPorts):
@@ -96,6 +91,17 @@ class PostgresAudit(LeasedPorts):
 
     async def append_audit(self, record: AuditRecord) -> AuditEntry:
         return await self._audit_writer.append(record)
+
+    async def change_records(self, changes: Sequence[RecordChange]) -> Sequence[AuditEntry]:
+        async with self._database.transaction() as connection:
+            # The chain comes first: replicas that change records of several kinds wait here, and not for each other.
+            entries = await _append(connection, [change.audit for change in changes if change.audit is not None])
+            for change in changes:
+                if change.body is None:
+                    await connection.execute(DELETE_RECORD, change.kind, change.name)
+                else:
+                    await connection.execute(SET_RECORD, change.kind, change.name, change.body)
+        return entries
 
     async def read_audit(self, query: AuditQuery) -> Sequence[AuditEntry]:
         ascending = query.oldest_first
@@ -123,6 +129,17 @@ class PostgresAudit(LeasedPorts):
     async def copy_audit(self, entries: Sequence[AuditEntry]) -> None:
         async with self._database.transaction() as connection:
             await _insert(connection, entries)
+
+
+async def _append(connection: Connection, records: Sequence[AuditRecord]) -> list[AuditEntry]:
+    await _lock_chain(connection)
+    entries: list[AuditEntry] = []
+    last = await _fetch_entry(connection, _LAST)
+    for record in records:
+        last = seal_record(record, last)
+        entries.append(last)
+    await _insert(connection, entries)
+    return entries
 
 
 async def _lock_chain(connection: Connection) -> None:

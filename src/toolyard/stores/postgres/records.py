@@ -17,7 +17,7 @@ ON CONFLICT (kind) DO UPDATE SET number = versions.number + 1"""
 _BUMP_RECORDS = BUMP_VERSION.format(kind="$1")
 _READ_RECORD = "SELECT body FROM records WHERE kind = $1 AND name = $2"
 _LIST_RECORDS = "SELECT name, body FROM records WHERE kind = $1 ORDER BY position"
-_SET_RECORD = f"""WITH bump AS ({_BUMP_RECORDS})
+SET_RECORD = f"""WITH bump AS ({_BUMP_RECORDS})
 INSERT INTO records (kind, name, body) VALUES ($1, $2, $3)
 ON CONFLICT (kind, name) DO UPDATE SET body = excluded.body"""
 # An update that changes nothing returns the row that is there already, also one that another replica has just added.
@@ -25,7 +25,7 @@ ON CONFLICT (kind, name) DO UPDATE SET body = excluded.body"""
 _ADD_RECORDS = f"""WITH bump AS ({_BUMP_RECORDS})
 INSERT INTO records (kind, name, body) SELECT $1, name, body FROM unnest($2::text[], $3::bytea[]) AS added (name, body)
 ORDER BY name COLLATE "C" ON CONFLICT (kind, name) DO UPDATE SET body = records.body RETURNING name, body"""
-_DELETE_RECORD = f"WITH bump AS ({_BUMP_RECORDS}) DELETE FROM records WHERE kind = $1 AND name = $2"
+DELETE_RECORD = f"WITH bump AS ({_BUMP_RECORDS}) DELETE FROM records WHERE kind = $1 AND name = $2"
 _LIST_KINDS = "SELECT DISTINCT kind FROM records ORDER BY kind"
 # Each replica has figures of its own, so that none waits for another one.
 MAX_FIGURE_ROWS = 500
@@ -57,14 +57,14 @@ class PostgresRecords(LeasedPorts):
         return [(name, body) for name, body in await self._database.fetch(_LIST_RECORDS, kind)]
 
     async def set_record(self, kind: str, name: str, body: bytes) -> None:
-        await self._database.fetch(_SET_RECORD, kind, name, body)
+        await self._database.fetch(SET_RECORD, kind, name, body)
 
     async def add_records(self, kind: str, records: Mapping[str, bytes]) -> Mapping[str, bytes]:
         rows = await self._database.fetch(_ADD_RECORDS, kind, list(records), list(records.values()))
         return {name: body for name, body in rows}
 
     async def delete_record(self, kind: str, name: str) -> None:
-        await self._database.fetch(_DELETE_RECORD, kind, name)
+        await self._database.fetch(DELETE_RECORD, kind, name)
 
     async def read_versions(self) -> Mapping[str, int]:
         return {kind: number for kind, number in await self._database.fetch("SELECT kind, number FROM versions")}

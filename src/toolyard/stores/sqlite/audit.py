@@ -3,8 +3,10 @@
 import sqlite3
 from collections.abc import Sequence
 
+from toolyard.core.store import RecordChange
 from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, AuditRecord, seal_record, seal_trim
 from toolyard.stores.sqlite.connections import SqlitePorts
+from toolyard.stores.sqlite.records import DELETE_RECORD, SET_RECORD
 
 _COLUMNS = ", ".join(AuditEntry.__struct_fields__)
 _LAST = f"SELECT {_COLUMNS} FROM audit ORDER BY number DESC LIMIT 1"
@@ -22,6 +24,17 @@ MAX_NUMBER = 2**63 - 1
 class SqliteAudit(SqlitePorts):
     async def append_audit(self, record: AuditRecord) -> AuditEntry:
         return await self._database.write(lambda connection: _append(connection, record))
+
+    async def change_records(self, changes: Sequence[RecordChange]) -> Sequence[AuditEntry]:
+        def work(connection: sqlite3.Connection) -> list[AuditEntry]:
+            for change in changes:
+                if change.body is None:
+                    connection.execute(DELETE_RECORD, (change.kind, change.name))
+                else:
+                    connection.execute(SET_RECORD, (change.kind, change.name, change.body))
+            return [_append(connection, change.audit) for change in changes if change.audit is not None]
+
+        return await self._database.write(work, sum(len(change.body or b"") for change in changes))
 
     async def read_audit(self, query: AuditQuery) -> Sequence[AuditEntry]:
         # Conditions only for what is asked, so that each query can use an index.

@@ -11,11 +11,11 @@ MAX_FIGURE_ROWS = 32
 """Rows that are written in one job: it holds up the appends that wait behind it."""
 _LIST_RECORDS = "SELECT name, body FROM shelf WHERE kind = ? ORDER BY rowid"
 _READ_RECORD = "SELECT body FROM shelf WHERE kind = ? AND name = ?"
-_SET_RECORD = "INSERT INTO shelf (kind, name, body) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET body = ?3"
+SET_RECORD = "INSERT INTO shelf (kind, name, body) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET body = ?3"
 # An update that changes nothing returns the row that is there already.
 _ADD_RECORD = """INSERT INTO shelf (kind, name, body) VALUES (?1, ?2, ?3)
 ON CONFLICT DO UPDATE SET body = shelf.body RETURNING body"""
-_DELETE_RECORD = "DELETE FROM shelf WHERE kind = ? AND name = ?"
+DELETE_RECORD = "DELETE FROM shelf WHERE kind = ? AND name = ?"
 _LIST_KINDS = "SELECT DISTINCT kind FROM shelf ORDER BY kind"
 _GET_FIGURES = "SELECT body FROM figures WHERE tenant = ? AND user = ? AND step_s = ? AND at = ?"
 _PUT_FIGURES = "INSERT OR REPLACE INTO figures (tenant, user, step_s, at, body) VALUES (?, ?, ?, ?, ?)"
@@ -33,7 +33,7 @@ class SqliteRecords(SqlitePorts):
         return [(name, body) for name, body in await self._database.fetch(_LIST_RECORDS, kind)]
 
     async def set_record(self, kind: str, name: str, body: bytes) -> None:
-        await self._database.execute(_SET_RECORD, kind, name, body, size_bytes=len(body))
+        await self._database.execute(SET_RECORD, kind, name, body, size_bytes=len(body))
 
     async def add_records(self, kind: str, records: Mapping[str, bytes]) -> Mapping[str, bytes]:
         def work(connection: sqlite3.Connection) -> dict[str, bytes]:
@@ -43,7 +43,7 @@ class SqliteRecords(SqlitePorts):
         return await self._database.write(work, sum(map(len, records.values())))
 
     async def delete_record(self, kind: str, name: str) -> None:
-        await self._database.execute(_DELETE_RECORD, kind, name)
+        await self._database.execute(DELETE_RECORD, kind, name)
 
     async def list_record_kinds(self) -> Sequence[str]:
         return [kind for (kind,) in await self._database.fetch(_LIST_KINDS)]

@@ -73,13 +73,10 @@ async def import_servers(request: HttpRequest, data: JSONBody[dict[str, object]]
     admin = require_servers_admin(request)
     servers, allowed = request.backend.servers, request.backend.add_servers()
     specs = parse_import(data)
-    taken = {card.id for card in servers.cards()} & specs.keys()
-    if taken:
-        raise Refused(f"there is a server {sorted(taken)[0]!r} already; remove it first, or leave it out")
     for spec in specs.values():
         require_addable(spec, allowed)
     trust = request.backend.trust_added_servers
-    cards = [await servers.add(id, msgspec.structs.replace(spec, trust=trust)) for id, spec in specs.items()]
+    cards = await servers.add_all({id: msgspec.structs.replace(spec, trust=trust) for id, spec in specs.items()})
     views = [build_server_view(card, admin) for card in cards]
     names = ", ".join(f"{card.name} is {card.status}" for card in cards)
     return ImportedServers(servers=views, count=len(views), message=f"{len(views)} servers added: {names}")

@@ -38,6 +38,8 @@ SURFACE = Surface(
             "/access",
             "/audit",
             "/audit/*",
+            "/connections",
+            "/connections/*",
             "/keys",
             "/keys/*",
             "/live",

@@ -2,18 +2,19 @@
 
 There are two steps, so that the person's browser need not reach this server: begin, which returns the page to open,
 and finish, with the parameters that the page sent to the loopback of the person's machine. `toolyard servers login`
-does both.
+does both. `/connections` is what the caller has signed in to.
 """
 
 from typing import Annotated
 
-from litestar import delete, post
+from litestar import delete, get, post
 from litestar.params import FromPath, JSONBody
 from msgspec import Meta, Struct, convert
 
 from toolyard.core.caller import Caller
+from toolyard.core.errors import NotFound
 from toolyard.core.ports import Servers
-from toolyard.core.tools.mcp_servers import SignInAnswer
+from toolyard.core.tools.mcp_servers import Connection, SignInAnswer
 from toolyard.surfaces.http.authorization import require_server_admin
 from toolyard.surfaces.http.openapi import ERRORS
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
@@ -52,6 +53,34 @@ class SignInCallback(Struct, forbid_unknown_fields=True, kw_only=True):
     iss: ShortText | None = None
     error: ShortText = ""
     error_description: ShortText = ""
+
+
+class ConnectionView(Struct, kw_only=True):
+    """A server that you have signed in to. Its token is never shown."""
+
+    server_id: str
+    server_name: str
+    address: str
+    issuer: str
+    """The authorization server that issued the token."""
+    scope: str
+    expires_at: str | None
+    renewable: bool
+    """Whether the token is renewed without you when it expires."""
+    shared: bool
+    """Whether all callers use it; you see such a connection as an administrator of the server."""
+    problem: str
+
+
+class ConnectionList(Struct, kw_only=True):
+    connections: list[ConnectionView]
+    count: int
+    success: bool = True
+
+
+class ConnectionRevoked(Struct, kw_only=True):
+    message: str
+    success: bool = True
 
 
 @post("/servers/{server_id:str}/login", status_code=200, responses=ERRORS, tags=["servers"])
@@ -94,7 +123,41 @@ async def sign_out(request: HttpRequest, server_id: PathId) -> ServerAnswer:
     )
 
 
-ROUTES = (begin_sign_in, finish_sign_in, sign_out)
+@get("/connections", responses=ERRORS, tags=["servers"])
+async def list_connections(request: HttpRequest) -> ConnectionList:
+    """List the servers that you have signed in to, and for administrators those with one sign-in for all callers."""
+    caller = get_request_context(request.scope).caller
+    connections = await request.backend.servers.sign_ins.list_connections(caller)
+    views = [build_connection_view(connection) for connection in connections]
+    return ConnectionList(connections=views, count=len(views))
+
+
+@delete("/connections/{server_id:str}", status_code=200, responses=ERRORS, tags=["servers"])
+async def revoke_connection(request: HttpRequest, server_id: PathId) -> ConnectionRevoked:
+    """Revoke one of your connections: its stored token is deleted, and its sessions end. 404 if you have none."""
+    caller = get_request_context(request.scope).caller
+    sign_ins = request.backend.servers.sign_ins
+    if not any(connection.server == server_id for connection in await sign_ins.list_connections(caller)):
+        raise NotFound(f"you are not signed in to a server {server_id[:80]!r}")
+    await sign_ins.forget(server_id, caller)
+    return ConnectionRevoked(message=f"Signed out of {server_id!r}: its token is deleted here")
+
+
+ROUTES = (begin_sign_in, finish_sign_in, sign_out, list_connections, revoke_connection)
+
+
+def build_connection_view(connection: Connection) -> ConnectionView:
+    return ConnectionView(
+        server_id=connection.server,
+        server_name=connection.name,
+        address=connection.address,
+        issuer=connection.issuer,
+        scope=connection.scope,
+        expires_at=to_iso_time_or_none(connection.expires_at),
+        renewable=connection.renewable,
+        shared=connection.shared,
+        problem=connection.problem,
+    )
 
 
 def _require_sign_in_access(request: HttpRequest, servers: Servers, server_id: str) -> Caller:

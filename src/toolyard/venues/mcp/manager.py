@@ -10,12 +10,10 @@ from contextlib import asynccontextmanager
 from contextvars import Context
 from typing import TypeVar
 
-import msgspec
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
-from toolyard.core.errors import Invalid, NotFound, Outdated, Refused
+from toolyard.core.errors import Invalid, NotFound, Refused
 from toolyard.core.items import Problem
 from toolyard.core.json_types import Json
 from toolyard.core.ports import CallerTools, Clock, NotificationHandler
@@ -23,8 +21,8 @@ from toolyard.core.store import AuditedKeyValue
 from toolyard.core.store.audit_chain import AuditAction, hash_content
 from toolyard.core.tool_identity import TOOL_NAMES, ToolIdentity
 from toolyard.core.tools.definition import Tool
-from toolyard.core.tools.mcp_servers import McpClient, ServerAction, ServerCard, ServerSpec, ServerTrial, mask_spec
-from toolyard.observability.auditor import Auditor
+from toolyard.core.tools.mcp_servers import McpClient, ServerAction, ServerCard, ServerSpec, ServerTrial
+from toolyard.observability.auditor import RecordAuditor
 from toolyard.venues.mcp.auth.grants import TOKENS, forget_grants
 from toolyard.venues.mcp.auth.pending_sign_ins import PendingSignIns
 from toolyard.venues.mcp.auth.sealed_records import SealedRecords
@@ -33,38 +31,24 @@ from toolyard.venues.mcp.catalog.router import Router
 from toolyard.venues.mcp.dependencies import Connector, ServerDependencies
 from toolyard.venues.mcp.outcomes import McpConnection, ServerReply
 from toolyard.venues.mcp.server import ManagedServer, ServerRecord
+from toolyard.venues.mcp.server_records import RUNS, SERVERS, ServerRecords, ServerRun, compute_version, require_version
 from toolyard.venues.mcp.trial import describe_target, try_server
 
-SERVERS = "mcp.servers"
-RUNS = "mcp.runs"
-"""Whether servers of the configuration are to run, in a store that several replicas share."""
 START_S = 10.0
 """How long opening a yard, or adding a server, waits for servers whose tools have never been listed."""
 STOP_S = 10.0
 MAX_SERVERS = 200
-VERSION_CHARS = 16
 FOLLOWED_KINDS = (SERVERS, RUNS, PINS, TOOL_NAMES)
 """The kinds of records whose changes by other replicas `follow` takes over; `follow_grants` does so for TOKENS."""
 T = TypeVar("T")
 _log = logging.getLogger("toolyard.mcp")
 
 
-class ServerRun(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Whether a server of the configuration is to run, as a person has decided since."""
-
-    should_run: bool = field(default=True, name="wanted")
-    started_at: float | None = None
-    stopped_at: float | None = None
-
-
 _AUDITED: Mapping[ServerAction, AuditAction] = {
     "start": "server.start",
     "stop": "server.stop",
-    "remove": "server.remove",
 }
-"""The actions that the manager audits itself; decisions on tools are audited where the pins change."""
-_record_decoder = msgspec.json.Decoder(ServerRecord)
-_run_decoder = msgspec.json.Decoder(ServerRun)
+"""The actions that the manager audits itself; others are audited where what they change is stored."""
 
 
 class McpManager:
@@ -92,7 +76,7 @@ class McpManager:
         self._connector: Connector | None = None
         self._store = store
         self._clock = clock
-        self._auditor = Auditor(store, clock)
+        self._auditor = RecordAuditor(store, clock)
         self._reserved_names = reserved_names
         self._on_tools_changed = on_tools_changed
         self._servers: dict[str, ManagedServer] = {}
@@ -110,8 +94,15 @@ class McpManager:
         self._name_records = NameRecords(store, self.router, reserved_names)
         self._pin_records = PinRecords(store, self._name_records)
         self._sealed_records = SealedRecords(store, secret)
+        self._records = ServerRecords(store, self._auditor, self._sealed_records)
         self.sign_ins = PendingSignIns(
-            self.get_server, self._get_connector, self._wait_until, self._sealed_records, clock, self._auditor
+            self.get_server,
+            self._servers.values,
+            self._get_connector,
+            self._wait_until,
+            self._sealed_records,
+            clock,
+            self._auditor,
         )
         self.on_elicitation: Callable[[object, Json, object], Coroutine[None, None, Json]] = _refuse_elicitation
         self._deps = ServerDependencies(
@@ -139,7 +130,7 @@ class McpManager:
     async def open(self) -> None:
         """Start all servers that are to run, without waiting for any."""
         await self._pin_records.load()
-        stored = await self._read_records()
+        stored = await self._records.read()
         now = self._clock.now()
         for id, spec in self._configured.items():
             self._add(id, ServerRecord(spec=spec, created_at=now), configured=True)
@@ -149,7 +140,7 @@ class McpManager:
                 self._add(id, record, configured=False)
         for server in self._servers.values():
             await server.load()
-        for id, run in (await self._read_runs()).items():
+        for id, run in (await self._records.read_runs()).items():
             if (server := self._servers.get(id)) is not None and server.configured and not run.should_run:
                 server.record = replace(server.record, should_run=False, stopped_at=run.stopped_at)
         for server in self._servers.values():
@@ -224,23 +215,32 @@ class McpManager:
 
     async def add(self, id: str, spec: ServerSpec) -> ServerCard:
         """Store and start a new server. Raise Refused if the id is taken, or if it could never be started here."""
-        self._require_startable(spec)
+        (card,) = await self.add_all({id: spec})
+        return card
+
+    async def add_all(self, specs: Mapping[str, ServerSpec]) -> Sequence[ServerCard]:
+        """Store and start new servers: all of them, or none if one would be refused."""
+        for spec in specs.values():
+            self._require_startable(spec)
         async with self._changing():
-            if id in self._servers:
-                raise Refused(f"there is a server {id!r} already; remove it first or choose another name")
-            if len(self._servers) >= MAX_SERVERS:
-                raise Refused(f"there are {MAX_SERVERS} servers already; remove one first")
-            record = ServerRecord(spec=spec, created_at=self._clock.now())
-            async with self._auditor.record("server.add", id, tenant="", change=describe_change(None, spec)):
-                # A replica may have listed the tools of an earlier server of this id after it was removed.
-                await self._pin_records.delete(id)
-                await self._store.set_record(SERVERS, id, msgspec.json.encode(record))
-            async with self._pin_records.reading():
-                server = self._add(id, record, configured=False)
-                await server.load()
-            self._start(server)
-        await self._wait_until_started([server])
-        return self._build_card(server)
+            for id in specs:
+                if id in self._servers:
+                    raise Refused(f"there is a server {id!r} already; remove it first or choose another name")
+            if len(self._servers) + len(specs) > MAX_SERVERS:
+                raise Refused(f"there are {len(self._servers)} servers of at most {MAX_SERVERS}; remove some first")
+            now = self._clock.now()
+            records = {id: ServerRecord(spec=spec, created_at=now) for id, spec in specs.items()}
+            await self._records.add(records)
+            servers: list[ManagedServer] = []
+            for id, record in records.items():
+                self._pin_records.forget(id)
+                async with self._pin_records.reading():
+                    server = self._add(id, record, configured=False)
+                    await server.load()
+                self._start(server)
+                servers.append(server)
+        await self._wait_until_started(servers)
+        return [self._build_card(server) for server in servers]
 
     async def change(self, id: str, spec: ServerSpec, expected: str | None = None) -> ServerCard:
         """Store another configuration for a server, end its sessions, and start it again if it is to run."""
@@ -249,12 +249,10 @@ class McpManager:
             server = self.get_server(id)
             if server.configured:
                 raise Refused(f"the server {id!r} is in the configuration; change it there")
-            _require_version(id, server.record, expected)
+            require_version(id, server.record, expected)
             record = replace(server.record, spec=spec)
-            change = describe_change(server.spec, spec)
-            async with self._auditor.record("server.change", id, tenant="", change=change):
-                await self._store.set_record(SERVERS, id, msgspec.json.encode(record))
-                changed = await self._replace(server, record)
+            await self._records.change(id, server.spec, record)
+            changed = await self._replace(server, record)
         self._publish_changes()
         await self._wait_until_started([changed])
         return self._build_card(changed)
@@ -281,25 +279,11 @@ class McpManager:
         else:
             async with self._changing():
                 server = self.get_server(id)
-                shadowed = self._shadowed.get(id)
-                change = ""
                 if action == "remove":
-                    if shadowed is None:
-                        _require_removable(server)
-                    record = shadowed or server.record
-                    _require_version(id, record, expected)
-                    change = describe_change(record.spec, None)
-                async with self._auditor.record(_AUDITED[action], id, tenant="", change=change):
-                    if action == "remove" and shadowed is not None:
-                        await self._store.delete_record(SERVERS, id)
-                        del self._shadowed[id]
-                    elif action == "start":
-                        await self._act_start(server)
-                    elif action == "stop":
-                        self._stop(server)
-                        await self._save(server)
-                    else:
-                        await self._remove(server)
+                    await self._remove(server, expected)
+                else:
+                    async with self._auditor.record(_AUDITED[action], id, tenant=""):
+                        await (self._act_start(server) if action == "start" else self._act_stop(server))
         self._publish_changes()
         if action == "start":
             await self._wait_until_started([server])
@@ -327,6 +311,10 @@ class McpManager:
             self._start(server)
         # Also if it runs here: another replica may have failed to connect to it, and tries again upon this.
         await self._save(server, started_at=self._clock.now())
+
+    async def _act_stop(self, server: ManagedServer) -> None:
+        self._stop(server)
+        await self._save(server)
 
     async def ask(
         self, id: str, caller: Caller, method: str, params: Json, client: McpClient | None = None
@@ -414,20 +402,12 @@ class McpManager:
                 await self._follow_records()
             yield
 
-    async def _read_records(self) -> dict[str, ServerRecord]:
-        return {name: _record_decoder.decode(body) for name, body in await self._store.list_records(SERVERS)}
-
     def _note_shadowed(self, stored: Mapping[str, ServerRecord]) -> None:
         self._shadowed = {id: record for id, record in stored.items() if id in self._configured}
 
-    async def _read_runs(self) -> dict[str, ServerRun]:
-        if not self._store.is_shared:
-            return {}
-        return {name: _run_decoder.decode(body) for name, body in await self._store.list_records(RUNS)}
-
     async def _follow_records(self) -> None:
         """Add, replace, start, stop and drop servers until they are those that are stored."""
-        stored, runs = await self._read_records(), await self._read_runs()
+        stored, runs = await self._records.read(), await self._records.read_runs()
         self._note_shadowed(stored)
         for id, server in list(self._servers.items()):
             record = stored.get(id)
@@ -491,20 +471,25 @@ class McpManager:
         server.record = replace(server.record, should_run=False, stopped_at=self._clock.now())
         server.stop()
 
-    async def _remove(self, server: ManagedServer) -> None:
+    async def _remove(self, server: ManagedServer, expected: str | None) -> None:
+        """Remove a server, or the stored one that is not used because the configuration has a server of its id."""
+        shadowed = self._shadowed.get(server.id)
+        if shadowed is None:
+            _require_removable(server)
+        record = shadowed or server.record
+        require_version(server.id, record, expected)
+        await self._records.remove(server.id, record.spec, is_used=shadowed is None)
+        if shadowed is not None:
+            del self._shadowed[server.id]
+            return
         self._drop(server)
-        await self._store.delete_record(SERVERS, server.id)
+        # Once more: a session may have stored pins or renewed a grant until it was ended.
         await self._pin_records.delete(server.id)
         await forget_grants(self._sealed_records, server.id)
 
     async def _save(self, server: ManagedServer, started_at: float | None = None) -> None:
-        """Store whether a server is to run. For a server of the configuration that is known to other replicas only."""
         record = server.record if started_at is None else replace(server.record, started_at=started_at)
-        if not server.configured:
-            await self._store.set_record(SERVERS, server.id, msgspec.json.encode(record))
-        elif self._store.is_shared:
-            run = ServerRun(should_run=record.should_run, started_at=record.started_at, stopped_at=record.stopped_at)
-            await self._store.set_record(RUNS, server.id, msgspec.json.encode(run))
+        await self._records.save_run(server.id, record, configured=server.configured)
 
     async def _wait_until_started(self, servers: Sequence[ManagedServer]) -> None:
         """Wait until each server runs or has failed once, for at most START_S."""
@@ -554,22 +539,6 @@ class McpManager:
 
 async def _refuse_elicitation(connection: object, question: Json, owner: object) -> Json:
     raise LookupError("nobody is here to answer")
-
-
-def compute_version(record: ServerRecord) -> str:
-    """Return the version of a stored configuration. Whether the server is to run is no part of it."""
-    return hash_content((record.spec, record.created_at))[:VERSION_CHARS]
-
-
-def describe_change(before: ServerSpec | None, after: ServerSpec | None) -> str:
-    """Return the configurations before and after as the audit log keeps them: with masked secrets."""
-    change = {"before": before and mask_spec(before), "after": after and mask_spec(after)}
-    return msgspec.json.encode(change, order="sorted").decode()
-
-
-def _require_version(id: str, record: ServerRecord, expected: str | None) -> None:
-    if expected is not None and expected != compute_version(record):
-        raise Outdated(f"the server {id!r} was changed since it was read")
 
 
 def _require_removable(server: ManagedServer) -> None:

@@ -131,9 +131,17 @@ class GrantStore:
         return grant if grant is not None and grant.url == self._url else None
 
 
+async def list_grants(records: SealedRecords, server: str) -> list[tuple[str, str]]:
+    """Return the kinds and names of the grants of all callers for a server, and of the sign-ins that are under way."""
+    return [
+        (kind, name)
+        for kind in SEALED_KINDS
+        for name, _ in await records.list_sealed(kind)
+        if msgspec.json.decode(name, type=list[str])[0] == server
+    ]
+
+
 async def forget_grants(records: SealedRecords, server: str) -> None:
     """Delete the grants of all callers for a server that is removed, and the sign-ins that are under way."""
-    for kind in SEALED_KINDS:
-        for name, _ in await records.list_sealed(kind):
-            if msgspec.json.decode(name, type=list[str])[0] == server:
-                await records.delete(kind, name)
+    for kind, name in await list_grants(records, server):
+        await records.delete(kind, name)

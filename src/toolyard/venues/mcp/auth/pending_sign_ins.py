@@ -6,7 +6,7 @@ the sign-in, only with the `state` of its page, and only once.
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from urllib.parse import urlsplit
 
 import msgspec
@@ -14,11 +14,12 @@ from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, Refused, Unavailable
+from toolyard.core.masking import mask_addresses
 from toolyard.core.ports import Clock
 from toolyard.core.settings.network_addresses import is_loopback
-from toolyard.core.tools.mcp_servers import ServerCard, SignIn, SignInAnswer
+from toolyard.core.tools.mcp_servers import Connection, ServerCard, SignIn, SignInAnswer
 from toolyard.observability.auditor import Auditor
-from toolyard.venues.mcp.auth.grants import SIGN_INS, OpenSignIn, build_record_name
+from toolyard.venues.mcp.auth.grants import SIGN_INS, TOKENS, GrantStore, OpenSignIn, build_record_name
 from toolyard.venues.mcp.auth.sealed_records import SealedRecords, UndecryptableRecord
 from toolyard.venues.mcp.dependencies import Connector
 from toolyard.venues.mcp.server import ManagedServer
@@ -38,6 +39,7 @@ class PendingSignIns:
     def __init__(
         self,
         get_server: Callable[[str], ManagedServer],
+        list_servers: Callable[[], Iterable[ManagedServer]],
         get_connector: Callable[[], Connector],
         wait_until: Callable[[Callable[[], bool]], Awaitable[None]],
         records: SealedRecords,
@@ -45,6 +47,7 @@ class PendingSignIns:
         auditor: Auditor,
     ) -> None:
         self._get_server = get_server
+        self._list_servers = list_servers
         self._get_connector = get_connector
         self._wait_until = wait_until
         self._records = records
@@ -133,6 +136,17 @@ class PendingSignIns:
             await server.get_grant_store(caller_key).forget()
         return await self._reconnect(server, caller)
 
+    async def list_connections(self, caller: Caller) -> Sequence[Connection]:
+        """Return the servers that the caller has signed in to; for their administrators also those with one token."""
+        stored = {name for name, _ in await self._records.list_sealed(TOKENS)}
+        connections: list[Connection] = []
+        for server in self._list_servers():
+            caller_key, owner = server.resolve_caller(caller)
+            is_visible = owner is not None or caller.administers_server
+            if is_visible and build_record_name(server.id, caller_key) in stored:
+                connections += await _build_connections(server, server.get_grant_store(caller_key))
+        return connections
+
     async def _reconnect(self, server: ManagedServer, caller: Caller) -> ServerCard:
         """Open a session with the stored grant, and return the server's card once it is up or has failed."""
         if not server.record.should_run:
@@ -140,6 +154,33 @@ class PendingSignIns:
         connection = server.reconnect(caller)
         await self._wait_until(lambda: connection.status != "starting")
         return server.build_card()
+
+
+async def _build_connections(server: ManagedServer, grants: GrantStore) -> list[Connection]:
+    """Return the connection of a stored grant; none if it is for another address than the server has now."""
+    address = mask_addresses(server.spec.url, every_parameter=True)
+    connection = Connection(
+        server=server.id,
+        name=server.spec.display_name or server.id,
+        address=address,
+        shared=server.spec.auth == "server",
+    )
+    try:
+        grant = await grants.load()
+    except UndecryptableRecord as error:
+        return [replace(connection, problem=str(error))]
+    if grant is None:
+        return []
+    scope = grant.token.get("scope")
+    return [
+        replace(
+            connection,
+            issuer=grant.issuer,
+            scope=scope if isinstance(scope, str) else "",
+            expires_at=grant.expires_at,
+            renewable=bool(grant.token.get("refresh_token")),
+        )
+    ]
 
 
 def _require_sign_in_possible(server: ManagedServer, redirect_uri: str) -> None:

@@ -122,8 +122,12 @@ class PinRecords:
     async def delete(self, server: str) -> None:
         async with self._lock:
             await self._store.delete_record(PINS, server)
-            self._bodies.pop(server, None)
-            self._pins.pop(server, None)
+            self.forget(server)
+
+    def forget(self, server: str) -> None:
+        """Forget the pins of a server that are no longer stored."""
+        self._bodies.pop(server, None)
+        self._pins.pop(server, None)
 
     async def _read_changes(self) -> None:
         """Read what other replicas have changed."""

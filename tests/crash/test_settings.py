@@ -1,0 +1,83 @@
+"""A server that is killed while it changes settings and servers: each change is there with its entry, or not at all."""
+
+import json
+from collections.abc import AsyncGenerator, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import asynccontextmanager, suppress
+from http.client import HTTPException
+from pathlib import Path
+
+import pytest
+
+from cli.process import request_json, start_server
+from postgres import create_database
+from support import find_break
+from toolyard.app import open_store
+from toolyard.core.json_types import Json
+from toolyard.core.store.audit_chain import AuditQuery
+from toolyard.engine.settings.setting_store import SETTINGS
+from toolyard.venues.mcp.server_records import SERVERS
+
+KILLED_AFTER = (1, 4, 9)
+"""How many changes are answered before each kill; eight others are under way then."""
+NOBODY_LISTENS = "http://127.0.0.1:9/mcp"
+GROUP = ("a", "b", "c")
+
+
+@asynccontextmanager
+async def choose_store(kind: str, folder: Path) -> AsyncGenerator[str]:
+    if kind == "sqlite":
+        yield f"sqlite:///{folder / 'yard.db'}"
+    else:
+        async with create_database() as url:
+            yield url
+
+
+def iter_changes(attempt: int) -> Iterator[tuple[str, str, Json]]:
+    """Yield the method, the path and the body of changes: entries that are set again, and servers in threes."""
+    for number in range(40):
+        yield "PUT", f"/settings/model_options/openai:gpt-{number % 4}", {"value": {"seed": attempt * 100 + number}}
+        yield "DELETE", f"/settings/model_options/openai:gpt-{(number + 1) % 4}", {}
+        group = {f"s{attempt}-{number}-{letter}": {"url": NOBODY_LISTENS} for letter in GROUP}
+        yield "POST", "/servers/import", {"mcpServers": group}
+
+
+def change_until_killed(folder: Path, store: str, attempt: int, answers: int) -> None:
+    with (
+        start_server(folder, "--store", store) as server,
+        ThreadPoolExecutor(8) as clients,
+        suppress(OSError, HTTPException),
+    ):
+        changes = [
+            clients.submit(request_json, f"{server.url}{path}", body, method=method)
+            for method, path, body in iter_changes(attempt)
+        ]
+        for answered, change in enumerate(as_completed(changes), 1):
+            assert change.result()[0] in (200, 404, 409)
+            if answered == answers:
+                server.process.kill()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+async def test_each_change_is_stored_with_its_entry_or_not_at_all(kind: str, tmp_path: Path) -> None:
+    async with choose_store(kind, tmp_path) as url:
+        for attempt, answers in enumerate(KILLED_AFTER):
+            change_until_killed(tmp_path, url, attempt, answers)
+        store = await open_store(url)
+        try:
+            entries = await store.read_audit(AuditQuery(oldest_first=True, limit=1000))
+            settings, servers = await store.list_records(SETTINGS), await store.list_records(SERVERS)
+        finally:
+            await store.close()
+    assert find_break(entries) == ""
+    audited: dict[str, Json] = {}
+    for entry in entries:
+        if entry.change and entry.outcome == "allowed":
+            audited[entry.target] = json.loads(entry.change)["after"]
+    stored = {name: json.loads(body) for name, body in settings}
+    assert {name: record["value"] for name, record in stored.items()} == {
+        target: after for target, after in audited.items() if after is not None and target.startswith("model_options.")
+    }
+    ids = {name for name, _ in servers}
+    assert ids == {target for target in audited if target.startswith("s")}
+    assert ids and ids == {f"{id[:-1]}{letter}" for id in ids for letter in GROUP}
