@@ -61,6 +61,7 @@ RESPONSES = (
     runs.LiveAnswer,
     runs.OverviewAnswer,
     runs.RunList,
+    server_sign_ins.ConnectionList,
     server_sign_ins.SignInPage,
     server_views.ServerAnswer,
     servers.RemovedServer,

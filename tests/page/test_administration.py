@@ -17,6 +17,7 @@ from page.window import Window, Windows
 from surfaces.api_client import build_key
 from toolyard.core.settings.model_cards import Provider
 from toolyard.core.settings.runtime import EntryId
+from toolyard.core.tools.mcp_servers import ServerSpec
 from toolyard.engine.settings.setting_store import ConfiguredEntry
 from toolyard.models.resolver import ModelSettings
 from venues.mcp.modern import SIGNED
@@ -317,3 +318,27 @@ def test_administration_is_one_entry_that_plain_users_do_not_have(windows: Windo
             expect(page.get_by_text("Administration is for administrators.")).to_be_visible()
         else:
             expect(page.get_by_role("navigation", name="Sections").get_by_role("link")).to_have_text(expected)
+
+
+def test_a_user_signs_in_to_a_server_for_themselves_and_revokes_it(windows: Windows, sites: ExitStack) -> None:
+    keys = [build_key("ann"), *KEYS]
+    server = sites.enter_context(start_unconfigured(keys=keys))
+    address = sites.enter_context(serve_mcp(server, SIGNED))
+    spec = ServerSpec(url=address, auth="caller", trust=True)
+    server.run(server.yard.servers.add("mail", spec))
+    window = open_signed_in(windows, server, "ann")
+    page = window.page
+    page.goto(f"{server.url}/#/servers")
+    connections = page.get_by_role("region", name="My connections")
+    expect(connections).to_contain_text("You have not signed in to any server.")
+    connections.get_by_role("button", name="Sign in to mail").click()
+    page.get_by_role("dialog").get_by_role("button", name="Sign in", exact=True).click()
+    sign_in_page = page.get_by_role("link", name="Open the sign-in page").get_attribute("href")
+    assert sign_in_page is not None
+    page.get_by_label("Address that the browser shows afterwards").fill(read_redirect(sign_in_page))
+    window.button("Finish").click()
+    expect(page.get_by_role("dialog").get_by_role("status")).to_contain_text("Signed in")
+    window.button("Close").click()
+    window.button("Revoke the connection to mail").click()
+    expect(connections).to_contain_text("not signed in")
+    expect(window.button("Revoke the connection to mail")).to_have_count(0)

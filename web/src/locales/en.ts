@@ -455,6 +455,17 @@ export const en = {
   "servers.acceptAll": "Accept all ({n})",
   "servers.rejectAll": "Reject all ({n})",
   "servers.addHere": "Or add one here",
+  "connections.title": "My connections",
+  "connections.about": "Servers that you have signed in to. Revoking deletes your token here.",
+  "connections.none": "You have not signed in to any server.",
+  "connections.shared": "for all callers",
+  "connections.until": "token until {when}",
+  "connections.renewed": "token until {when}, then renewed",
+  "connections.revoke": "Revoke",
+  "connections.revokeOf": "Revoke the connection to {name}",
+  "connections.signIn": "Sign in",
+  "connections.signInOf": "Sign in to {name}",
+  "connections.missing": "not signed in",
   "servers.withdraw": "Withdraw",
 } as const
 

@@ -5,6 +5,7 @@ import { useQuery } from "../wire/useQuery"
 import { useTranslate } from "../locales"
 import { buildHref } from "../app/route"
 import { useTenantByDefault } from "../components/OwnerFilter"
+import { Connections } from "./Connections"
 import { ServerCard } from "./ServerCard"
 
 const POLL_MS = 3000
@@ -36,6 +37,7 @@ export default function Servers({ id }: { id: string }) {
           <ServerCard key={server.id} server={server} figures={week.data?.overview.tools ?? []} opened={server.id === id} onChanged={refetch} />
         ))}
       </ul>
+      {data && data.count > 0 && <Connections servers={data.servers} onChanged={refetch} />}
     </div>
   )
 }

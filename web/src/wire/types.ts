@@ -351,6 +351,24 @@ export interface Compaction {
   usage: Usage
 }
 
+export interface ConnectionList {
+  connections: Array<ConnectionView>
+  count: number
+  success: boolean
+}
+
+export interface ConnectionView {
+  server_id: string
+  server_name: string
+  address: string
+  issuer: string
+  scope: string
+  expires_at: string | null
+  renewable: boolean
+  shared: boolean
+  problem: string
+}
+
 export interface Conversation {
   id: string
   user: string

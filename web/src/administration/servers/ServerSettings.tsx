@@ -9,7 +9,7 @@ import { buildVersionHeaders } from "../settings/requests"
 import { describeChangeError } from "./changeError"
 import { ChangeServer } from "./ChangeServer"
 import { maySignIn } from "./serverConfig"
-import { ServerSignIn } from "./ServerSignIn"
+import ServerSignIn from "./ServerSignIn"
 
 const PINS = ["on", "review", "off"] as const
 

@@ -7,11 +7,12 @@ import type { ServerAnswer, ServerView, SignInPage } from "../../wire/types"
 import { useProblem } from "../../wire/useProblem"
 import { FieldInput } from "../settings/FieldInput"
 import { readSignInAnswer } from "./serverConfig"
+import "../../style/administration.css"
 
 /** An address of the user's own machine: the browser shows it after the sign-in, with the answer in it. */
 const REDIRECT_URI = "http://127.0.0.1:47811/callback"
 
-export function ServerSignIn({ server, onChanged, onClose }: { server: ServerView; onChanged: () => void; onClose: () => void }) {
+export default function ServerSignIn({ server, onChanged, onClose }: { server: Pick<ServerView, "id" | "name">; onChanged: () => void; onClose: () => void }) {
   const a = useAdministrationText()
   const path = `servers/${encodeURIComponent(server.id)}/login`
   const [page, setPage] = useState<SignInPage | null>(null)
