@@ -101,3 +101,24 @@ def test_an_administrator_without_the_role_operator_is_told_what_is_missing_and_
             page.get_by_role("dialog").get_by_role("button", name="Create a key").click()
             window.button("I have kept it").click()
             expect(locate_card(window, "mine")).to_contain_text("operator")
+
+
+def test_the_page_of_a_tool_says_what_its_rules_mean_for_a_person_and_lists_its_last_calls(
+    windows: Windows, sites: ExitStack
+) -> None:
+    keys = [build_key("ann"), build_key("fred", "finance"), build_key(ADMIN, "admin", "finance", tenant="")]
+    server = sites.enter_context(start_site(keys=keys, tools=[pay]))
+    window = open_signed_in(windows, server, ADMIN)
+    page = window.page
+    page.goto(f"{server.url}/#/tools/pay")
+    person = page.get_by_label("What the rules say for")
+    for key, answer in (("ann (ann@t)", "It may not use pay."), ("fred (fred@t)", "It may use pay.")):
+        person.select_option(key)
+        expect(page.get_by_role("region", name="Tool rules")).to_contain_text(answer)
+    expect(page.get_by_role("region", name="Last calls")).to_have_count(0)
+    page.get_by_label("account").fill("7")
+    window.button("Call pay").click()
+    expect(window.card("pay")).to_contain_text("paid from 7")
+    page.reload()
+    expect(page.get_by_role("region", name="Last calls").get_by_role("row")).to_have_count(2)
+    expect(page.get_by_role("region", name="Last calls")).to_contain_text("done")

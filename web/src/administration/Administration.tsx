@@ -2,16 +2,18 @@
 import { buildHref } from "../app/route"
 import { useAdministrationText } from "../locales/administration"
 import { isAdmin, isServerAdmin, useMe } from "../session/caller"
+import type { SettingList } from "../wire/types"
+import { useQuery } from "../wire/useQuery"
 import { Fixed } from "./Fixed"
 import { Keys } from "./keys/Keys"
 import { Models } from "./models/Models"
-import { MoreSettings, listFurtherKinds } from "./MoreSettings"
+import { MoreSettings, hasMoreSettings } from "./MoreSettings"
 import { McpServers } from "./servers/McpServers"
-import { useSettings } from "./settings/requests"
 import { Start } from "./Start"
+import { TOOL, ToolRules } from "./ToolRules"
 import "../style/administration.css"
 
-const SECTIONS = ["start", "models", "servers", "keys", "more", "fixed"] as const
+const SECTIONS = ["start", "models", "servers", "tools", "keys", "more", "fixed"] as const
 type Section = (typeof SECTIONS)[number]
 
 /** `section` is the name of a section; `/add` after it shows the form for a new entry. */
@@ -41,17 +43,16 @@ export default function Administration({ section }: { section: string }) {
 
 function SectionLinks({ sections, current }: { sections: readonly Section[]; current: Section }) {
   const a = useAdministrationText()
-  const settings = useSettings()
-  const hasMore = listFurtherKinds(settings.data).length > 0
+  const settings = useQuery<SettingList>(sections.includes("more") ? "settings" : null) // not for a tenant's administrator
+  // Older servers have neither rules of tools nor further settings that can be changed here.
+  const isShown = (section: Section) => (section === "tools" ? settings.data?.forms.some(({ kind }) => kind === TOOL) : section === "more" ? settings.data && hasMoreSettings(settings.data) : true)
   return (
     <nav className="sections" aria-label={a("sections")}>
-      {sections
-        .filter((section) => section !== "more" || hasMore)
-        .map((section) => (
-          <a key={section} href={buildHref("administration", section)} aria-current={section === current ? "page" : undefined}>
-            {a(`section.${section}`)}
-          </a>
-        ))}
+      {sections.filter(isShown).map((section) => (
+        <a key={section} href={buildHref("administration", section)} aria-current={section === current ? "page" : undefined}>
+          {a(`section.${section}`)}
+        </a>
+      ))}
       <a href={buildHref("audit")}>{a("section.audit")}</a>
     </nav>
   )
@@ -67,6 +68,8 @@ function CurrentSection({ section, adding }: { section: Section; adding: boolean
       return <McpServers adding={adding} />
     case "keys":
       return <Keys adding={adding} />
+    case "tools":
+      return <ToolRules />
     case "more":
       return <MoreSettings />
     case "fixed":

@@ -208,6 +208,7 @@ export const de: Record<MessageKey, string> = {
   "tools.p95": "p95",
   "tools.try": "Ausprobieren",
   "tools.call": "{tool} aufrufen",
+  "tools.lastCalls": "Letzte Aufrufe",
   "tools.triedTitle": "Von Hand ausprobierte Werkzeuge",
   "tools.unhealthy": "angeboten, kann aber nicht laufen",
   "health.works": "funktioniert",

@@ -206,6 +206,7 @@ export const en = {
   "tools.p95": "p95",
   "tools.try": "Try it",
   "tools.call": "Call {tool}",
+  "tools.lastCalls": "Last calls",
   "tools.triedTitle": "Tools tried by hand",
   "tools.unhealthy": "offered, but cannot be run",
   "health.works": "works",

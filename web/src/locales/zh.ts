@@ -208,6 +208,7 @@ export const zh: Record<MessageKey, string> = {
   "tools.p95": "p95",
   "tools.try": "试用",
   "tools.call": "调用 {tool}",
+  "tools.lastCalls": "最近的调用",
   "tools.triedTitle": "手动试用的工具",
   "tools.unhealthy": "已提供但无法运行",
   "health.works": "正常",

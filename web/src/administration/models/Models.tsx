@@ -1,13 +1,15 @@
 // Providers and models: who answers, with which model, how, and for whom.
-import { useId, useState } from "react"
-import { Dialog } from "../../components/Dialog"
-import { useAdministrationText, useOptionalText } from "../../locales/administration"
+import { useId } from "react"
+import { useAdministrationText } from "../../locales/administration"
 import { loadModels, useModels } from "../../state/models"
-import type { SettingEntry, SettingField, SettingList } from "../../wire/types"
-import { EntryForm } from "../settings/EntryForm"
-import { EntryCard, EntryList } from "../settings/EntryList"
+import type { SettingList } from "../../wire/types"
+import { EntryList } from "../settings/EntryList"
+import { GeneralEntries } from "../settings/GeneralEntries"
 import { useSettings } from "../settings/requests"
 import { ProviderCards } from "./ProviderCards"
+
+/** The settings that choose models. */
+export const MODEL_SETTINGS = ["model", "models"]
 
 /** `adding` shows the form for a new provider. */
 export function Models({ adding }: { adding: boolean }) {
@@ -41,40 +43,13 @@ export function Models({ adding }: { adding: boolean }) {
 /** The default model with its fallbacks, and the further models, each with whether it can be used. */
 function ModelChoice({ settings, onChanged }: { settings: SettingList; onChanged: () => void }) {
   const a = useAdministrationText()
-  const findText = useOptionalText()
   const heading = useId()
   const models = useModels()
-  const [edited, setEdited] = useState<SettingField | null>(null)
-  const findEntry = (name: string): SettingEntry | null => settings.settings.find((entry) => entry.kind === "general" && entry.name === name) ?? null
-  const fields = settings.forms.find(({ kind }) => kind === "general")?.fields.filter(({ name }) => name === "model" || name === "models") ?? []
-  const nameField = ({ name }: SettingField) => findText(`field.general.${name}`) ?? name
-  const onSaved = () => {
-    setEdited(null)
-    onChanged()
-  }
   return (
     <section aria-labelledby={heading}>
       <h2 id={heading}>{a("models.choice")}</h2>
       <p className="about">{a("models.choiceAbout")}</p>
-      <ul className="cards">
-        {fields.map((field) => {
-          const entry = findEntry(field.name)
-          return entry ? (
-            <EntryCard key={field.name} entry={entry} label={nameField(field)} onEdit={() => setEdited(field)} onChanged={onChanged} />
-          ) : (
-            <li className="card" key={field.name}>
-              <header>
-                <h3>{nameField(field)}</h3>
-                <span className="grow" />
-                <button aria-label={a("editOf", { name: nameField(field) })} onClick={() => setEdited(field)}>
-                  {a("edit")}
-                </button>
-              </header>
-              <p className="empty">{a("none")}</p>
-            </li>
-          )
-        })}
-      </ul>
+      <GeneralEntries settings={settings} names={MODEL_SETTINGS} onChanged={onChanged} />
       {models && models.models.length > 0 && (
         <details className="card">
           <summary>
@@ -88,11 +63,6 @@ function ModelChoice({ settings, onChanged }: { settings: SettingList; onChanged
             ))}
           </ul>
         </details>
-      )}
-      {edited && (
-        <Dialog title={nameField(edited)} onClose={() => setEdited(null)}>
-          <EntryForm kind="general" name={edited.name} fields={[edited]} entry={findEntry(edited.name)} onSaved={onSaved} onCancel={() => setEdited(null)} />
-        </Dialog>
       )}
     </section>
   )

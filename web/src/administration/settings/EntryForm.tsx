@@ -4,20 +4,20 @@ import { JsonView } from "../../components/JsonView"
 import { useTranslate } from "../../locales"
 import { useAdministrationText, useOptionalText } from "../../locales/administration"
 import { HttpError } from "../../wire/http"
-import type { SettingEntry, SettingField } from "../../wire/types"
+import type { SettingEntry } from "../../wire/types"
 import { useProblem } from "../../wire/useProblem"
 import { FieldInput } from "./FieldInput"
-import { chooseFieldKind, findFieldProblem, shortenProblems, withValue, type Values } from "./fieldKinds"
+import { chooseFieldKind, findFieldProblem, shortenProblems, withValue, type DescribedField, type Values } from "./fieldKinds"
 import { findNewer, saveEntry } from "./requests"
 
 interface EntryFormProps {
   kind: string
   name: string
-  fields: SettingField[]
+  fields: DescribedField[]
   /** The entry to change; null for a new one. */
   entry: SettingEntry | null
   /** The names of the fields that are always shown. The others are shown on demand; all are if this is left out. */
-  mainFields?: string[]
+  mainFields?: string[] | undefined
   /** What stands above the fields, such as an input for the name. */
   head?: ReactNode
   /** What stands below the fields. It gets the value as it is in the form. */
@@ -27,13 +27,13 @@ interface EntryFormProps {
   onCancel: () => void
 }
 
-/** The kind of the values that have no fields inside: the whole entry is one. */
-const GENERAL = "general"
-
 export function EntryForm({ kind, name, fields, entry, mainFields, head, children, disabled, onSaved, onCancel }: EntryFormProps) {
   const t = useTranslate()
   const a = useAdministrationText()
-  const [values, setValues] = useState<Values>(() => toValues(kind, name, entry))
+  const isPlain = fields.length === 1 && fields[0]!.name === name // the whole entry is one value
+  const textKind = kind === "general" && !isPlain ? name : kind
+  const toValues = (shown: SettingEntry | null): Values => (!shown ? {} : isPlain ? { [name]: shown.value } : (shown.value as Values))
+  const [values, setValues] = useState<Values>(() => toValues(entry))
   const [version, setVersion] = useState(entry?.version ?? "")
   const [round, setRound] = useState(0) // inputs keep what is typed, so they are made anew for other values
   const [newer, setNewer] = useState<SettingEntry | null | undefined>(undefined)
@@ -47,14 +47,17 @@ export function EntryForm({ kind, name, fields, entry, mainFields, head, childre
     clear()
     setFieldProblems({})
     try {
-      await onSaved(await saveEntry(kind, name, toEntryValue(kind, name, values), version))
+      const saved = await saveEntry(kind, name, isPlain ? (values[name] ?? "") : values, version)
+      setVersion(saved.version) // what follows may fail, and then it is saved again
+      await Promise.resolve(onSaved(saved)).catch(fail)
     } catch (error) {
       const current = findNewer<SettingEntry>(error)
       if (current !== undefined) setNewer(current)
       else {
         fail(error)
-        setFieldProblems(error instanceof HttpError ? shortenProblems(error.fields, kind) : {})
+        setFieldProblems(error instanceof HttpError ? shortenProblems(error.fields, textKind) : {})
       }
+    } finally {
       setBusy(false)
     }
   }
@@ -67,9 +70,9 @@ export function EntryForm({ kind, name, fields, entry, mainFields, head, childre
   const shown = mainFields ? mainFields.flatMap((main) => fields.filter((field) => field.name === main)) : fields
   const others = fields.filter((field) => !shown.includes(field))
   // An entry that is one value has errors about itself and about the items inside of it.
-  const findProblem = (field: string) => (kind === GENERAL ? Object.values(fieldProblems).join("; ") : findFieldProblem(fieldProblems, field))
-  const renderField = (field: SettingField) => (
-    <SettingFieldInput key={`${round}/${field.name}`} kind={kind} field={field} value={values[field.name]} problem={findProblem(field.name)} onChange={(value) => setValues((old) => withValue(old, field.name, value))} />
+  const findProblem = (field: string) => (isPlain ? Object.values(fieldProblems).join("; ") : findFieldProblem(fieldProblems, field))
+  const renderField = (field: DescribedField) => (
+    <SettingFieldInput key={`${round}/${field.name}`} kind={textKind} field={field} value={values[field.name]} problem={findProblem(field.name)} onChange={(value) => setValues((old) => withValue(old, field.name, value))} />
   )
   const hasFieldProblem = fields.some((field) => findProblem(field.name))
   return (
@@ -89,7 +92,7 @@ export function EntryForm({ kind, name, fields, entry, mainFields, head, childre
           {newer && <JsonView value={newer.value} />}
           <div className="button-row">
             {newer && (
-              <button type="button" onClick={() => settle(toValues(kind, name, newer))}>
+              <button type="button" onClick={() => settle(toValues(newer))}>
                 {a("useNewer")}
               </button>
             )}
@@ -118,7 +121,7 @@ export function EntryForm({ kind, name, fields, entry, mainFields, head, childre
 
 interface SettingFieldInputProps {
   kind: string
-  field: SettingField & { effect?: string }
+  field: DescribedField
   value: unknown
   problem: string
   onChange: (value: unknown) => void
@@ -130,13 +133,4 @@ function SettingFieldInput({ kind, field, value, problem, onChange }: SettingFie
   const label = findText(`field.${kind}.${field.name}`) ?? field.name
   const hint = findText(`effect.${kind}.${field.name}`) ?? (field.effect || field.expects)
   return <FieldInput label={label} hint={hint} kind={chooseFieldKind(field)} choices={field.choices} secret={field.secret} required={field.required} value={value} problem={problem} onChange={onChange} />
-}
-
-function toValues(kind: string, name: string, entry: SettingEntry | null): Values {
-  if (!entry) return {}
-  return kind === GENERAL ? { [name]: entry.value } : (entry.value as Values)
-}
-
-function toEntryValue(kind: string, name: string, values: Values): unknown {
-  return kind === GENERAL ? (values[name] ?? "") : values
 }

@@ -1,12 +1,13 @@
 // The entries of one kind of setting: a list, and a form to add and change one.
 import { Plus } from "lucide-react"
-import { useId, useState, type ReactNode } from "react"
+import { useId, useState } from "react"
 import { Dialog } from "../../components/Dialog"
 import { useAdministrationText } from "../../locales/administration"
-import type { SettingEntry, SettingField } from "../../wire/types"
+import type { SettingEntry } from "../../wire/types"
 import { EntryFacts, SourcePill } from "./EntryFacts"
 import { EntryForm } from "./EntryForm"
 import { FieldInput } from "./FieldInput"
+import type { DescribedField } from "./fieldKinds"
 import { EntryValue } from "./EntryValue"
 import { RemoveDialog } from "./RemoveDialog"
 import { deleteEntry } from "./requests"
@@ -16,15 +17,16 @@ interface EntryListProps {
   title: string
   about: string
   entries: SettingEntry[]
-  fields: SettingField[]
+  fields: DescribedField[]
   /** What the name of an entry is called, and names to choose from. */
   nameLabel: string
   names: string[]
+  /** The fields that are always shown; all are if this is left out. */
+  mainFields?: string[]
   onChanged: () => void
-  children?: ReactNode
 }
 
-export function EntryList({ kind, title, about, entries, fields, nameLabel, names, onChanged, children }: EntryListProps) {
+export function EntryList({ kind, title, about, entries, fields, nameLabel, names, mainFields, onChanged }: EntryListProps) {
   const a = useAdministrationText()
   const heading = useId()
   const [edited, setEdited] = useState<SettingEntry | "new" | null>(null)
@@ -41,14 +43,13 @@ export function EntryList({ kind, title, about, entries, fields, nameLabel, name
         </button>
       </header>
       <p className="about">{about}</p>
-      {children}
       {entries.length === 0 && <p className="empty">{a("none")}</p>}
       <ul className="cards">
         {entries.map((entry) => (
           <EntryCard key={entry.name} entry={entry} label={entry.name} onEdit={() => setEdited(entry)} onChanged={onChanged} />
         ))}
       </ul>
-      {edited && <EntryDialog kind={kind} title={edited === "new" ? title : a("editOf", { name: edited.name })} fields={fields} entry={edited === "new" ? null : edited} nameLabel={nameLabel} names={names} onSaved={onSaved} onClose={() => setEdited(null)} />}
+      {edited && <EntryDialog kind={kind} title={edited === "new" ? title : a("editOf", { name: edited.name })} fields={fields} entry={edited === "new" ? null : edited} nameLabel={nameLabel} names={names} mainFields={mainFields} onSaved={onSaved} onClose={() => setEdited(null)} />}
     </section>
   )
 }
@@ -95,20 +96,21 @@ export function EntryCard({ entry, label, onEdit, onChanged }: EntryCardProps) {
 interface EntryDialogProps {
   kind: string
   title: string
-  fields: SettingField[]
+  fields: DescribedField[]
   entry: SettingEntry | null
   nameLabel: string
   names: string[]
+  mainFields?: string[] | undefined
   onSaved: () => void
   onClose: () => void
 }
 
-function EntryDialog({ kind, title, fields, entry, nameLabel, names, onSaved, onClose }: EntryDialogProps) {
+export function EntryDialog({ kind, title, fields, entry, nameLabel, names, mainFields, onSaved, onClose }: EntryDialogProps) {
   const [name, setName] = useState(entry?.name ?? "")
   const head = !entry && <FieldInput label={nameLabel} kind="text" choices={names} required value={name} onChange={(typed) => setName(String(typed ?? ""))} />
   return (
     <Dialog title={title} onClose={onClose}>
-      <EntryForm kind={kind} name={name.trim()} fields={fields} entry={entry} head={head} disabled={!name.trim()} onSaved={onSaved} onCancel={onClose} />
+      <EntryForm kind={kind} name={name.trim()} fields={fields} entry={entry} head={head} mainFields={mainFields} disabled={!name.trim()} onSaved={onSaved} onCancel={onClose} />
     </Dialog>
   )
 }

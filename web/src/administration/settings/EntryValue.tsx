@@ -6,7 +6,8 @@ import { summarizeValue } from "./fieldKinds"
 export function EntryValue({ entry }: { entry: SettingEntry }) {
   const a = useAdministrationText()
   const findText = useOptionalText()
-  const { kind, value } = entry
+  const { value } = entry
+  const kind = entry.kind === "general" ? entry.name : entry.kind
   if (typeof value !== "object" || value === null || Array.isArray(value)) return <p className="value">{summarizeValue(value, a("stored"))}</p>
   return (
     <dl className="value-lines">

@@ -67,6 +67,8 @@ function PlainInput({ id, describedBy, label, kind, value, onChange, choices = [
   switch (kind) {
     case "secret":
       return <SecretInput {...common} label={label} value={value} onChange={onChange} />
+    case "long":
+      return <textarea {...common} rows={8} value={String(value ?? "")} onChange={(event) => onChange(event.target.value || undefined)} />
     case "lines":
       return <LinesInput {...common} value={value} onChange={onChange} />
     case "choice":

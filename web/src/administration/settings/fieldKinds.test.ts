@@ -15,7 +15,7 @@ test.each([
   ["a number", [], false, "number"],
   ["true or false", [], false, "yesNo"],
 ] as [string, string[], boolean, string][])("%s, choices %j, secret %s: %s", (expects, choices, secret, kind) => {
-  expect(chooseFieldKind({ expects, choices, secret })).toBe(kind)
+  expect(chooseFieldKind({ name: "any", expects, choices, secret })).toBe(kind)
 })
 
 test("empty lines are no values, and a text without any line is no list", () => {
