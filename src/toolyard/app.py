@@ -12,15 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from msgspec import to_builtins
+
 from toolyard.core.conversation.events import CallEnded
 from toolyard.core.conversation.settings import Settings
-from toolyard.core.errors import Misconfigured, NotFound, install_command
+from toolyard.core.errors import Invalid, Misconfigured, NotFound, install_command
 from toolyard.core.ports import Model, Policy, Rule
 from toolyard.core.settings.divisions import NO_DIVISIONS, Divisions
-from toolyard.core.settings.limits import Budget, Limits, SessionLimits, SocketLimits
+from toolyard.core.settings.limits import Budget, Limits, LimitsConfig, SessionLimits, SocketLimits
 from toolyard.core.settings.model_access import ModelAccess
 from toolyard.core.settings.model_cards import Price
-from toolyard.core.settings.runtime import GENERAL, EntryId, FixedSetting, RuntimeSettings, build_settings
+from toolyard.core.settings.runtime import GENERAL, TOOL, EntryId, FixedSetting, RuntimeSettings, build_settings
 from toolyard.core.settings.texts import NO_TEXTS, CustomTexts
 from toolyard.core.settings.trusted_proxies import TrustedProxies
 from toolyard.core.store import Key, Store
@@ -40,6 +42,7 @@ from toolyard.engine.settings.setting_store import SETTINGS, ConfiguredEntry, Se
 from toolyard.engine.tools.large_results import ResultEncoder
 from toolyard.engine.tools.offers import Offers
 from toolyard.engine.tools.registry import Registry
+from toolyard.engine.tools.versions import Versions
 from toolyard.engine.tools.web_search_plan import SearchPlanner
 from toolyard.hosting import AsgiApp
 from toolyard.models.configuration import ModelConfiguration
@@ -207,6 +210,8 @@ class Wiring:
     prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
     """Prices by model name: shown, never enforced."""
     divisions: Divisions = field(default_factory=lambda: NO_DIVISIONS)
+    complete_divisions: Callable[[LimitsConfig], Divisions] | None = None
+    """Returns `divisions` with other limits in the place of those of the server."""
     otlp_endpoint: str = ""
     """Where spans are sent; empty means that the OTEL_ variables decide."""
     service_name: str = "toolyard"
@@ -261,6 +266,17 @@ def _load_connector() -> Connector:
     return SdkConnector()
 
 
+def _list_configured(wiring: Wiring) -> Mapping[EntryId, ConfiguredEntry]:
+    """Return the settings that the store cannot replace, also those that a program sets without a file."""
+    own: dict[EntryId, ConfiguredEntry] = {}
+    if wiring.system_prompt:
+        entry = EntryId(GENERAL, "system_prompt")
+        own[entry] = ConfiguredEntry(value=wiring.system_prompt, location="the program")
+    if wiring.limits != Limits():
+        own[EntryId(GENERAL, "limits")] = ConfiguredEntry(value=to_builtins(wiring.limits), location="the program")
+    return {**own, **wiring.configured_settings}
+
+
 class App:
     """A service with all that it depends on, closed together."""
 
@@ -286,7 +302,8 @@ class App:
         self._function = FunctionVenue(wiring.tools, threads=wiring.threads)
         policy = OrderedPolicy(wiring.rules, wiring.divisions)
         searching = SearchPlanner(wiring.web_search, models.native_tools, lambda: models.default)
-        self.registry = Registry(policy, ClientVenue(), _load_schemas, searching)
+        configured = [entry.name for entry in wiring.configured_settings if entry.kind == TOOL]
+        self.registry = Registry(policy, ClientVenue(), _load_schemas, searching, configured)
         self._offers = Offers(self.registry, policy, wiring.budget)
         self.registry.add(self._function)
         native = (build_provider_tool(SEARCH_TOOL, wiring.web_search.options), *wiring.provider_tools)
@@ -325,9 +342,9 @@ class App:
             store,
             self.clock,
             SealedRecords(store, wiring.secret),
-            wiring.configured_settings,
+            _list_configured(wiring),
             find_address=self._base_models.find_address,
-            check=self._base_models.check_change,
+            check=self._check_setting,
             apply=self._apply_settings,
         )
         self._record_watcher.subscribe(self.settings.load, SETTINGS)
@@ -353,7 +370,7 @@ class App:
             redactor=redactor,
             models=models,
             clock=self.clock,
-            limits=wiring.limits,
+            limit_versions=Versions(wiring.limits),
             default_model=models.default,
             windows=models.context_window,
             allowed_models=wiring.allowed_models,
@@ -363,7 +380,7 @@ class App:
             model_list_problems=lambda: self._model_lists.problems() if self._model_lists else {},
             default_settings=wiring.default_settings,
             requests_per_minute=wiring.requests_per_minute,
-            system_prompt=wiring.system_prompt,
+            prompt_versions=Versions(wiring.system_prompt),
             language=wiring.language,
             texts=wiring.texts,
             prices=wiring.prices,
@@ -383,8 +400,27 @@ class App:
         self._model_lists = self._model_lists or _load_model_lists(self._model_configuration, self._tasks)
         return self._model_lists.names()
 
+    def _check_setting(self, entry: EntryId, before: RuntimeSettings, after: RuntimeSettings) -> None:
+        """Raise Invalid or Refused if a changed entry could not be used."""
+        self._base_models.check_change(entry, before, after)
+        is_unknown = entry.kind == TOOL and entry.name in after.tool and self.registry.find(entry.name) is None
+        # With MCP servers any name is accepted, as in the file: one of them may bring the tool later.
+        if is_unknown and not self.servers.cards():
+            raise Invalid(f"there is no tool named {entry.name[:80]!r}", {"field": "name"})
+
     async def _apply_settings(self, stored: RuntimeSettings) -> None:
-        """Use the models of the file and of the store. A run that has started keeps its model's name."""
+        """Use the settings of the file and of the store. A run that has started keeps its model's name."""
+        wiring, deps, now = self._wiring, self._deps, self.clock.now()
+        self.registry.set_rules(stored.tool, now)
+        is_stored = stored.limits != LimitsConfig()
+        deps.limit_versions.replace(stored.limits.run_limits if is_stored else wiring.limits, now)
+        deps.requests_per_minute = stored.limits.requests_per_minute if is_stored else wiring.requests_per_minute
+        complete = wiring.complete_divisions if is_stored else None
+        deps.divisions = complete(stored.limits) if complete else wiring.divisions
+        deps.prompt_versions.replace(stored.system_prompt.strip() or wiring.system_prompt, now)
+        await self._apply_models(stored)
+
+    async def _apply_models(self, stored: RuntimeSettings) -> None:
         configuration = self._base_models.add_stored(stored)
         if configuration == self._model_configuration:
             return

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from toolyard.core.caller import Caller
+from toolyard.core.conversation.run_state import RunState
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.ports import Clock, Failure, Model, Policy, Value
 from toolyard.core.settings.divisions import DEFAULT_DIVISION, NO_DIVISIONS, Division, Divisions, find_division
@@ -18,6 +19,7 @@ from toolyard.engine.access.policy_check import PolicyCheck
 from toolyard.engine.tools.large_results import ResultEncoder
 from toolyard.engine.tools.offers import Offers
 from toolyard.engine.tools.registry import Registry
+from toolyard.engine.tools.versions import Versions
 from toolyard.observability.wire_log import WireLog
 
 
@@ -36,7 +38,7 @@ class Deps:
     result_encoder: ResultEncoder
     models: Callable[[str], Model]
     clock: Clock
-    limits: Limits
+    limit_versions: Versions[Limits]
     default_model: str
     windows: Callable[[str], int] = lambda _: 0
     """Returns the context window of a model in tokens; 0 if it is unknown."""
@@ -54,7 +56,8 @@ class Deps:
     """The settings of a new conversation unless its caller gives others."""
     requests_per_minute: int = 0
     """New requests that one caller may make; zero means no limit."""
-    system_prompt: str = ""
+    prompt_versions: Versions[str] = field(default_factory=lambda: Versions(""))
+    """The server's prompt, with those that open runs began with."""
     language: str = ""
     """The language of the server's own messages to users; empty means the caller's."""
     texts: CustomTexts = field(default_factory=lambda: NO_TEXTS)
@@ -83,6 +86,16 @@ class Deps:
     draining: bool = field(default=False)
     """Set when the process is about to stop: nothing new is started."""
     abandoned: set["asyncio.Task[None]"] = field(default_factory=set["asyncio.Task[None]"])
+
+    @property
+    def limits(self) -> Limits:
+        return self.limit_versions.current
+
+    def cap_limits(self, run: RunState) -> Limits:
+        """Return the limits of a run: those that it has from the server are no higher than the server's are now."""
+        if run.started_at >= self.limit_versions.changed_at:
+            return run.limits
+        return run.limits.follow_lowered(self.limit_versions.get_at(run.started_at), self.limits)
 
     def division_for(self, caller: Caller) -> Division:
         return find_division(caller, self.divisions) or DEFAULT_DIVISION

@@ -95,7 +95,7 @@ class ModelConfiguration:
         changed, current = self.add_stored(after), self.add_stored(before)
         if entry.kind == PROVIDERS_KIND and entry.name in after.providers:
             fields = list(_iter_provider_problems(entry.name, after.providers[entry.name], self.settings))
-        elif entry.kind == GENERAL:
+        elif entry in (EntryId(GENERAL, "model"), EntryId(GENERAL, "models")):
             fields = list(_iter_name_problems(entry.name, after, changed))
         else:
             fields = []

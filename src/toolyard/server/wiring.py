@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from toolyard.app import SystemClock, Wiring
@@ -17,11 +18,13 @@ from toolyard.core.conversation.settings import Settings
 from toolyard.core.errors import Misconfigured, install_command
 from toolyard.core.settings.divisions import Division, Divisions
 from toolyard.core.settings.model_names import OFFLINE, is_pattern, parse_model_name
-from toolyard.core.settings.runtime import EntryId, iter_entries, mask_entry
+from toolyard.core.settings.runtime import GENERAL, EntryId, RuntimeSettings, iter_entries, mask_entry
+from toolyard.core.settings.tool_rules import ToolRules
 from toolyard.core.store import Store
 from toolyard.core.store.audit_chain import hash_content
 from toolyard.core.tools.definition import PROVIDER_TOOLS, ProviderOptions, Tool
 from toolyard.core.tools.mcp_servers import ServerSpec, mask_spec
+from toolyard.core.tools.rules import apply_rules, apply_rules_by_name
 from toolyard.core.tools.web_search_rule import SearchRules
 from toolyard.engine.access.provider_sign_in import IdentityProvider
 from toolyard.engine.settings.setting_store import ConfiguredEntry, SettingStore
@@ -35,8 +38,7 @@ from toolyard.server.config import (
     JwtConfig,
     OidcConfig,
     ToolChoice,
-    ToolRules,
-    apply_rules,
+    complete_config,
     list_fixed_settings,
     load_mcp_servers,
     load_tools,
@@ -55,6 +57,7 @@ def build_wiring(config: Config, base: Path, layers: Layers | None = None) -> Wi
     `layers` tell where each setting comes from, for those who look at them.
     """
     tools, servers = load_configured_tools(config, base), load_configured_servers(config, os.environ)
+    tool_names = [tool.definition.name for tool in tools]
     models = config.model_names or (OFFLINE,)
     model_settings = build_model_settings(config, os.environ)
     secret, secret_source = find_secret(config.store, os.environ)
@@ -83,8 +86,8 @@ def build_wiring(config: Config, base: Path, layers: Layers | None = None) -> Wi
         add_servers=config.add_servers,
         trust_added_servers=config.trust_added_servers,
         private_addresses=config.private_addresses,
-        apply_rules=lambda tool: _apply_rules_by_name(tool, config.tool),
-        default_settings=_build_default_settings(config, [tool.definition.name for tool in tools]),
+        apply_rules=lambda tool: apply_rules_by_name(tool, config.tool),
+        default_settings=_build_default_settings(config, tool_names),
         keys=config.keys,
         verify=_load_verifier(config.jwt) if config.jwt else None,
         token_issuer=config.jwt.issuer if config.jwt else "",
@@ -103,7 +106,8 @@ def build_wiring(config: Config, base: Path, layers: Layers | None = None) -> Wi
         secret_source=secret_source,
         keep_requests=config.keep_requests,
         keep_audit_days=config.keep_audit_days,
-        divisions=_build_divisions(config, [tool.definition.name for tool in tools]),
+        divisions=_build_divisions(config, tool_names),
+        complete_divisions=lambda limits: _build_divisions(complete_config(config, limits, layers), tool_names),
         otlp_endpoint=config.telemetry.otlp_endpoint if config.telemetry else "",
         service_name=config.telemetry.service_name if config.telemetry else "toolyard",
     )
@@ -143,12 +147,17 @@ def _build_model_configuration(config: Config) -> ModelConfiguration:
 
 def _list_configured(config: Config, layers: Layers | None) -> dict[EntryId, ConfiguredEntry]:
     """Return the entries of the configuration that the store cannot replace, with where they are set."""
+    entries = dict(iter_entries(config))
+    for name in RuntimeSettings.__struct_fields__ if layers else ():
+        # A value that is written out counts as set, also if it is the default.
+        if layers and name in layers.tree and not isinstance(value := getattr(config, name), dict):
+            entries.setdefault(EntryId(GENERAL, name), to_builtins(value))
     return {
         entry: ConfiguredEntry(
             value=mask_entry(entry, value),
             location=layers.describe_source(entry.path) if layers else "the configuration",
         )
-        for entry, value in iter_entries(config)
+        for entry, value in entries.items()
     }
 
 
@@ -277,14 +286,6 @@ def _require_known(names: Collection[str], shown_as: str, tools: Collection[Runn
 def _suggest(name: str, candidates: Collection[str]) -> str:
     near = difflib.get_close_matches(name, candidates, n=1)
     return f"; did you mean {near[0]}?" if near else ""
-
-
-def _apply_rules_by_name(tool: Tool, rules: Mapping[str, ToolRules]) -> Tool:
-    """Return a tool with the rules of its names. Those of the name that it is offered under come last, and win."""
-    for name in (*tool.former_names, tool.name):
-        if name in rules:
-            tool = apply_rules(tool, rules[name])
-    return tool
 
 
 def _apply_tool_rules(tool: RunnableTool, rules: ToolRules | None) -> RunnableTool:

@@ -20,6 +20,12 @@ api_key = "${OPENAI}"
 [model_options."shop:small"]
 temperature = 0.5
 
+[limits]
+run_seconds = 60.0
+
+[tool.mail]
+approval = "always"
+
 [servers.mail]
 url = "http://127.0.0.1:9/mcp"
 headers = { X-Key = "${MAIL}" }
@@ -65,6 +71,8 @@ def test_settings_are_imported_shown_with_their_sources_and_exported_without_sec
             "openai": {"api_key": "${PROVIDERS_OPENAI_API_KEY}"},
         },
         "model_options": {"shop:small": {"temperature": 0.5}},
+        "limits": {"run_seconds": 60.0},
+        "tool": {"mail": {"approval": "always"}},
         "servers": {
             "mail": {"url": "http://127.0.0.1:9/mcp", "headers": {"X-Key": "${SERVERS_MAIL_HEADERS_X_KEY}"}},
             "notes": {
@@ -97,6 +105,7 @@ def test_settings_are_imported_shown_with_their_sources_and_exported_without_sec
     assert sources["grace_s = 7.0"] == "TOOLYARD_GRACE_S"
     assert sources['host = "127.0.0.1"'] == "default"
     assert sources['model = ["shop:small", "openai:gpt-5"]'].startswith("the store, set by ")
+    assert sources["run_seconds = 60.0"].startswith("the store, set by ")
     assert sources['base_url = "https://shop.example/v1"'].startswith("the store, set by ")
     assert f'[providers.openai]\napi_key = "***"  # {file} line 3' in shown.out
     assert "# providers.openai: the store has providers.openai too, which is not used" in shown.out

@@ -255,7 +255,7 @@ async def test_the_answer_has_a_form_for_each_kind_and_says_which_fields_are_sec
     async with open_unconfigured() as http:
         answer = await http.get("/settings")
         forms = {form["kind"]: {field["name"]: field for field in form["fields"]} for form in answer["forms"]}
-        assert list(forms) == ["general", "providers", "model_options", "model_access"]
+        assert list(forms) == ["general", "providers", "model_options", "model_access", "tool"]
         assert {name for name, field in forms["providers"].items() if field["secret"]} == {"api_key", "headers"}
         assert forms["providers"]["wire"]["choices"] == ["chat", "gemini", "messages", "responses"]
         assert forms["providers"]["base_url"]["expects"] == "a URL that begins with http:// or https://"

@@ -166,7 +166,7 @@ def run_show(options: argparse.Namespace) -> None:
 
     def describe_source(path: KeyPath) -> str:
         kind, *names = map(str, path)
-        entry = stored.get(EntryId(kind, names[0]) if names else EntryId(GENERAL, kind))
+        entry = stored.get(EntryId(GENERAL, kind)) or (stored.get(EntryId(kind, names[0])) if names else None)
         return f"the store, set by {entry.changed_by or 'nobody'}" if entry else setup.layers.describe_source(path)
 
     config = merge_stored(setup.config, _build_usable(stored.values()))
@@ -245,9 +245,13 @@ def _build_usable(entries: Iterable[SettingEntry]) -> RuntimeSettings:
 def merge_stored(config: Config, stored: RuntimeSettings) -> Config:
     """Return the configuration with the settings of the store, none of which it has itself."""
     merged: dict[str, object] = {}
+    default = RuntimeSettings()
     for name in RuntimeSettings.__struct_fields__:
         own, other = cast(object, getattr(config, name)), cast(object, getattr(stored, name))
-        merged[name] = {**other, **own} if isinstance(own, dict) and isinstance(other, dict) else own or other
+        if isinstance(own, dict) and isinstance(other, dict):
+            merged[name] = {**other, **own}
+        else:
+            merged[name] = other if own == getattr(default, name) else own
     return replace(config, **merged)
 
 

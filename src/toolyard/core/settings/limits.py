@@ -1,7 +1,8 @@
 """Limits of runs, of sessions, of WebSockets, and of the tools shown to a model."""
 
+import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from toolyard.core.settings.types import Count, CountOrZero, Seconds
 
@@ -25,6 +26,15 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
         tokens = [tokens for tokens in (self.run_tokens, other.run_tokens) if tokens]
         return Limits(**capped, run_tokens=min(tokens, default=0))
 
+    def follow_lowered(self, before: "Limits", after: "Limits") -> "Limits":
+        """Return these limits, each reduced to that of `after`, unless it is above that of `before`.
+
+        Those above were chosen for a conversation or a request, and do not come from the limits that were lowered.
+        """
+        capped = self.cap_to(after)
+        above = {name: value for name, value in asdict(self).items() if _is_above(value, getattr(before, name))}
+        return replace(capped, **above)
+
     def find_reached(self, *, turns: int, conversation_turns: int, tokens: int) -> str:
         """Return the name of the limit that ends a run before its next turn, or "" while it may go on."""
         if turns >= self.turns_per_request:
@@ -32,6 +42,23 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if conversation_turns >= self.turns_per_conversation:
             return "turns_per_conversation"
         return "run_tokens" if self.run_tokens and tokens >= self.run_tokens else ""
+
+
+def _is_above(value: float, other: float) -> bool:
+    """Return whether a limit allows more than another; zero means no limit."""
+    return bool(other) and (value > other or not value)
+
+
+class LimitsConfig(Limits, frozen=True, kw_only=True):
+    """The limits of runs, and of the requests that start them."""
+
+    requests_per_minute: Count = 30
+    """New requests of each caller; tool results and decisions do not count."""
+
+    @property
+    def run_limits(self) -> Limits:
+        """The limits that the run loop enforces; requests per minute are counted before a run starts."""
+        return msgspec.convert(self, Limits, from_attributes=True)
 
 
 class SessionLimits(Struct, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from toolyard.core.errors import Invalid, NotFound
 from toolyard.core.json_types import is_list, is_object
 from toolyard.core.masking import MASK, mask_addresses
 from toolyard.core.settings.checks import MAX_PROBLEMS, SettingChecker, Tree, check_characters, format_path
+from toolyard.core.settings.effects import find_effect
 from toolyard.core.settings.kinds import (
     Kind,
     describe_type,
@@ -25,14 +26,17 @@ from toolyard.core.settings.kinds import (
     list_settings,
     strip_marks,
 )
+from toolyard.core.settings.limits import LimitsConfig
 from toolyard.core.settings.model_access import ModelAccess
 from toolyard.core.settings.model_cards import Provider
 from toolyard.core.settings.model_names import is_pattern, is_safe_pattern
 from toolyard.core.settings.options import Options
+from toolyard.core.settings.tool_rules import ToolRules
 from toolyard.core.settings.types import CountOrZero, Name
 
 GENERAL = "general"
 """The kind of the values at the top of the file."""
+TOOL = "tool"
 _SECRET_MARKS = ("secret", "header")
 
 
@@ -55,6 +59,9 @@ class RuntimeSettings(Struct, frozen=True, kw_only=True):
     """By the model's configured name."""
     model_access: dict[Name, ModelAccess] = {}
     """Who may use which models, by the model's name or a pattern. Each entry that matches must admit the caller."""
+    system_prompt: str = ""
+    limits: LimitsConfig = LimitsConfig()
+    tool: dict[Name, ToolRules] = {}
 
     @property
     def model_names(self) -> tuple[str, ...]:
@@ -216,6 +223,10 @@ class SettingField(Struct, frozen=True, kw_only=True):
     choices: list[str]
     secret: bool
     required: bool
+    effect: str = ""
+    """What the setting changes, in one sentence."""
+    fields: list["SettingField"] = []
+    """The fields of a table, such as those of `limits`."""
 
 
 class SettingForm(Struct, frozen=True, kw_only=True):
@@ -231,23 +242,26 @@ def list_forms() -> tuple[SettingForm, ...]:
     tables = {setting.name: setting.type for setting in get_runtime_type().fields}
     general = [name for name, kind in tables.items() if not isinstance(kind, inspect.DictType)]
     root = [setting for setting in list_settings(get_runtime_type()) if setting.name in general]
-    forms = [SettingForm(kind=GENERAL, fields=[_describe_field(setting) for setting in root])]
+    forms = [SettingForm(kind=GENERAL, fields=[_describe_field(setting, GENERAL) for setting in root])]
     for name, kind in tables.items():
         if isinstance(kind, inspect.DictType) and (table := find_struct(kind.value_type)):
-            fields = [_describe_field(setting) for setting in list_settings(table)]
+            fields = [_describe_field(setting, name) for setting in list_settings(table)]
             forms.append(SettingForm(kind=name, fields=fields))
     return tuple(forms)
 
 
-def _describe_field(setting: inspect.Field) -> SettingField:
+def _describe_field(setting: inspect.Field, kind: str) -> SettingField:
     inner, marks = strip_marks(next(iter_alternatives(setting.type)))
     values = strip_marks(inner.value_type)[1] if isinstance(inner, inspect.DictType) else marks
+    table = find_struct(setting.type)
     return SettingField(
         name=setting.name,
         expects=describe_type(setting.type),
         choices=[choice for choice in list_choices(setting.type) if choice],
         secret=values.get("is") in _SECRET_MARKS,
         required=setting.required,
+        effect=find_effect(kind, setting.name),
+        fields=[_describe_field(field, setting.name) for field in list_settings(table)] if table else [],
     )
 
 

@@ -48,6 +48,7 @@ AuditAction = Literal[
     "conversation.delete",
     "message.delete",
     "original.read",
+    "session.end",
     "sign_in.refuse",
     "audit.trim",
 ]

@@ -1,7 +1,7 @@
 """Who may decide a call, how many approvals it takes and until when. Data, and the checks on it. Pure."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from unicodedata import normalize
 
 from msgspec import Struct
@@ -9,8 +9,6 @@ from msgspec import Struct
 from toolyard.core.caller import Caller
 from toolyard.core.settings.texts import NO_TEXTS, CustomTexts, fill_text, get_text
 
-APPROVER_KINDS = ("role:", "user:")
-MAX_QUORUM = 20
 _IGNORABLE = re.compile(
     r"[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     r"\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
@@ -82,16 +80,3 @@ def _fold_name(user: str) -> str:
     visible = _IGNORABLE.sub("", normalize("NFKC", user).casefold())
     # Letters that an invisible character had kept apart may now be composed.
     return normalize("NFKC", visible).casefold().strip()
-
-
-def iter_term_problems(
-    approval: str | None, approvers: Sequence[str] | None, approvals: int | None
-) -> Iterator[tuple[str, str]]:
-    """Yield each setting of an approval that is wrong, and why."""
-    for entry in approvers or ():
-        if not entry.startswith(APPROVER_KINDS) or len(entry) <= len(APPROVER_KINDS[0]):
-            yield "approvers", f"has {entry[:80]!r}: name a role as role:NAME or a user as user:NAME"
-    if approvals is not None and not 1 <= approvals <= MAX_QUORUM:
-        yield "approvals", f"must be from 1 to {MAX_QUORUM}"
-    if approval == "never" and (approvers or (approvals or 1) > 1):
-        yield "approval", 'is "never", but approvers or approvals are set: nobody would be asked'

@@ -11,13 +11,12 @@ from msgspec import Struct, field
 
 from toolyard.core.caller import Caller
 from toolyard.core.items import Seal
+from toolyard.core.settings.tool_rules import AfterUntrusted, Approval
 from toolyard.core.settings.types import CountOrZero, Country, Domain
 from toolyard.core.tool_identity import BoundName, ToolIdentity
 from toolyard.core.tools.approval_terms import ApprovalTerms
 
 VenueName = Literal["function", "mcp", "client", "provider"]
-Approval = Literal["never", "ask", "always", "other"]
-AfterUntrusted = Literal["allow", "ask", "deny"]
 NAME_PATTERN = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 PROVIDER_TOOLS = ("web_search", "code_execution", "file_search")

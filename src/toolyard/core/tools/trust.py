@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from toolyard.core.caller import Caller
 from toolyard.core.items import Call, FilePart, Item, ModelText, Reasoning, Result, SystemText, TextPart, UserMessage
 from toolyard.core.json_types import is_list, is_object
+from toolyard.core.settings.tool_rules import AfterUntrusted
 from toolyard.core.settings.types import Name
-from toolyard.core.tools.definition import AfterUntrusted, Tool
+from toolyard.core.tools.definition import Tool
 
 APPLICATION = "the application"
 """The source of results that a client sends for its own tools."""

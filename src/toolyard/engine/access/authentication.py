@@ -306,11 +306,11 @@ class Authenticator:
         self._note_use(key)
         return KeyBinding(key_hash=digest, rights=_digest_rights(key, digest))
 
-    def find_bound_caller(self, binding: KeyBinding) -> tuple[Caller, str] | None:
+    def find_bound_caller(self, binding: KeyBinding, *, notes_use: bool = True) -> tuple[Caller, str] | None:
         """Return the caller of a session and the name of its key; None once the key was revoked, changed or expired.
 
         Without a key the name is `session`. The session of a token ends when tokens are no longer taken, that of a
-        person when the provider's settings change.
+        person when the provider's settings change. The key counts as used now, if `notes_use`.
         """
         if binding.caller is not None:
             is_valid = binding.rights == self._provider_rights if binding.rights else self._verify is not None
@@ -318,7 +318,8 @@ class Authenticator:
         key, now = self._match_key(binding.key_hash), self._clock.now()
         if key is None or key.find_time_problem(now) or _digest_rights(key, binding.key_hash) != binding.rights:
             return None
-        self._note_use(key)
+        if notes_use:
+            self._note_use(key)
         return _build_caller(key), key.name
 
     def is_missing_user(self, headers: Mapping[str, str]) -> bool:

@@ -115,7 +115,8 @@ class PolicyCheck:
 
     def _ask_policy(self, entry: RegisteredTool, call: CallState, state: State) -> Verdict:
         request = self._offers.build_policy_request(entry.tool, state, call.arguments)
-        verdict = self._policy.judge(request)
+        verdict = self._offers.judge(entry.tool, state, call.arguments)
+        earlier = self._offers.find_earlier(entry.tool, state)
         is_confirmed = call.call.confirm == "given" and _choose_terms(entry.tool, verdict) is None
         if verdict.decision == "ask" and is_confirmed:
             # The user confirmed in the message that started this run, and may decide in their own conversation.
@@ -123,6 +124,7 @@ class PolicyCheck:
         for floor in (
             _find_confirmation_floor(call.call),
             self._find_trust_floor(entry.tool, call, state),
+            self._find_trust_floor(earlier, call, state) if earlier else None,
             find_denial(entry.hooks.authorize, request.caller),
         ):
             verdict = verdict.raise_to(floor)

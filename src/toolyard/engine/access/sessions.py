@@ -7,9 +7,10 @@ were.
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
+from msgspec import Struct
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Forbidden, RateLimited, Refused, Unauthenticated
@@ -37,6 +38,25 @@ EXTEND_SHARE = 0.05
 """A session is extended once this share of its idle time has passed, so that few requests cost a write."""
 ENDED = "this session has ended; sign in again"
 _binding_decoder = msgspec.json.Decoder(KeyBinding)
+
+
+SessionSource = Literal["key", "provider", "token"]
+"""Where the roles of a session come from: its key, the groups at the identity provider, or a verified token."""
+
+
+class SignedInPerson(Struct, frozen=True, kw_only=True):
+    """Somebody with open sessions whose roles have one origin."""
+
+    user: str
+    tenant: str
+    roles: list[str]
+    source: SessionSource
+    key: str
+    """The name of the key that opened the sessions; empty for another source."""
+    sessions: int
+    signed_in_at: float
+    last_used_at: float
+    """When a session was last extended: up to a twentieth of the idle time before its last use."""
 
 
 class SessionStore(AccessTokens, Limiter, Protocol):
@@ -157,13 +177,45 @@ class Sessions:
         """End a session. From now on its token opens nothing, at any replica."""
         await self._store.delete_token(SESSION, hash_key(token))
 
-    def _find_caller(self, stored: AccessToken, now: float) -> tuple[Caller, str] | None:
+    async def list_people(self, tenant: str | None) -> list[SignedInPerson]:
+        """Return who has open sessions, of one tenant or of all, each once for each origin of their roles."""
+        people: dict[tuple[Caller, str, SessionSource], SignedInPerson] = {}
+        for token, caller, key in await self._list_open(tenant):
+            source = _find_source(_read_binding(token))
+            person = people.get((caller, key, source))
+            used_at = max(token.created_at, token.expires_at - self.limits.idle_s)
+            people[caller, key, source] = SignedInPerson(
+                user=caller.user,
+                tenant=caller.tenant,
+                roles=sorted(caller.roles),
+                source=source,
+                key=key if source == "key" else "",
+                sessions=person.sessions + 1 if person else 1,
+                signed_in_at=min(token.created_at, person.signed_in_at) if person else token.created_at,
+                last_used_at=max(used_at, person.last_used_at) if person else used_at,
+            )
+        return list(people.values())
+
+    async def end_all(self, user: str, tenant: str) -> int:
+        """End all sessions of a person, and return how many they were."""
+        tokens = [token for token, caller, _ in await self._list_open(tenant) if caller.user == user]
+        for token in tokens:
+            await self._store.delete_token(SESSION, token.hash)
+        return len(tokens)
+
+    async def _list_open(self, tenant: str | None) -> list[tuple[AccessToken, Caller, str]]:
+        now = self._clock.now()
+        tokens = await self._store.list_tokens(SESSION, "")
+        bound = ((token, self._find_caller(token, now, notes_use=False)) for token in tokens)
+        return [(token, *found) for token, found in bound if found and tenant in (None, found[0].tenant)]
+
+    def _find_caller(self, stored: AccessToken, now: float, *, notes_use: bool = True) -> tuple[Caller, str] | None:
         """Return the caller of a session and the name of its key; None once it has ended."""
         binding = _read_binding(stored)
         # The limits may have been lowered since the session was opened, so the total is computed again.
         if now >= min(stored.expires_at, self._find_end(stored.created_at, binding)):
             return None
-        return self._access.find_bound_caller(binding)
+        return self._access.find_bound_caller(binding, notes_use=notes_use)
 
     def _find_end(self, created_at: float, binding: KeyBinding) -> float:
         end = created_at + self.limits.total_s
@@ -172,6 +224,12 @@ class Sessions:
 
 def _read_binding(token: AccessToken) -> KeyBinding:
     return _binding_decoder.decode(token.body)
+
+
+def _find_source(binding: KeyBinding) -> SessionSource:
+    if binding.caller is None:
+        return "key"
+    return "provider" if binding.rights else "token"
 
 
 def _is_same_owner(binding: KeyBinding, other: KeyBinding) -> bool:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import assert_never
 
+from msgspec.structs import replace
+
 from toolyard.core.conversation.compaction_plan import Compact
 from toolyard.core.conversation.events import (
     CallEnded,
@@ -64,7 +66,7 @@ async def drive(journal: Journal, deps: Deps) -> None:
             state = await read_stored_state(journal) if is_takeover else journal.require_state()
             now = deps.clock.now()
             held = find_held(state, journal.epoch, deps.registry, now) if deps.registry.is_starting else NOTHING_HELD
-            step = plan(state, journal.epoch, now, held)
+            step = plan(follow_lowered_limits(state, deps), journal.epoch, now, held)
             match step:  # frequent steps first
                 case Wait(until):
                     judged = None  # a call that was held is checked again: its server may list another tool now
@@ -90,6 +92,13 @@ async def drive(journal: Journal, deps: Deps) -> None:
                     return
                 case _:
                     assert_never(step)
+
+
+def follow_lowered_limits(state: State, deps: Deps) -> State:
+    """Return the state with limits that were lowered since its run began; the state itself if none were."""
+    if state.run is None or (limits := deps.cap_limits(state.run)) == state.run.limits:
+        return state
+    return replace(state, run=replace(state.run, limits=limits))
 
 
 async def record_takeover(journal: Journal, deps: Deps) -> bool:

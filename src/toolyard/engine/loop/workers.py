@@ -114,7 +114,10 @@ class Workers:
         run, deps = state.run, self._deps
         assert run is not None
         system = build_system_text(
-            deps.system_prompt, deps.division_for(run.request.caller).prompt, run.settings, offer.note
+            deps.prompt_versions.get_at(run.started_at),
+            deps.division_for(run.request.caller).prompt,
+            run.settings,
+            offer.note,
         )
         # For each turn: a rule that keeps a model from the caller acts at once.
         denied = list_denied_models(run.request.caller, deps.model_access)

@@ -20,6 +20,9 @@ class RegisteredTool(Struct, frozen=True, kw_only=True):
     """A tool with its venue, its hooks and the hash of its definition."""
 
     tool: Tool
+    """The tool with the rules that are set while the server runs."""
+    listed: Tool
+    """The tool as its venue lists it."""
     venue: Venue
     hooks: ToolHooks
     hash: str

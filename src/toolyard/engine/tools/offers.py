@@ -7,13 +7,15 @@ import hashlib
 import itertools
 from collections.abc import Callable, Container, Sequence
 
+from msgspec.structs import replace
+
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.events import Decision
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.conversation.state import State
-from toolyard.core.ports import Offer, Policy, PolicyRequest
+from toolyard.core.ports import Offer, Policy, PolicyRequest, Verdict
 from toolyard.core.settings.limits import Budget
-from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.definition import Tool, get_approval_terms
 from toolyard.engine.tools.caller_tools import RegisteredTool
 from toolyard.engine.tools.registry import Registry, find_denial, get_caller
 from toolyard.engine.tools.tool_selection import ToolSelector
@@ -61,6 +63,7 @@ class Offers:
             state.has_handles,
             denied,
             search_plan,
+            self.registry.rules.changed_since(run.started_at) and run.started_at,
         )
         # The application's tools are not hashable and belong to one request: the run's id stands for them.
         key: object = (basis, run.id) if run.request.app_tools else basis
@@ -82,7 +85,7 @@ class Offers:
         request, denied = run.request, self._list_denied(run.request.caller)
 
         def judge(tool: Tool) -> Decision:
-            return self._policy.judge(self.build_policy_request(tool, state, None)).decision
+            return self.judge(tool, state, None).decision
 
         table = self.registry.table_for(request.caller)
         own_tools = (tools.tools.items() for tools in self.registry.tables.caller_tools(request.caller))
@@ -128,6 +131,25 @@ class Offers:
             remembered=state.remembered,
             arguments=arguments,
         )
+
+    def judge(self, tool: Tool, state: State, arguments: dict[str, object] | None) -> Verdict:
+        """Return what the policy says of a tool, or of a call with these arguments, in this conversation's run.
+
+        Rules that were set since the run began count if they are stricter; what they widen holds from the next run on.
+        """
+        verdict = self._policy.judge(self.build_policy_request(tool, state, arguments))
+        earlier = self.find_earlier(tool, state)
+        if earlier is None:
+            return verdict
+        before = self._policy.judge(self.build_policy_request(earlier, state, arguments))
+        return verdict.raise_to(replace(before, terms=before.terms or get_approval_terms(earlier)))
+
+    def find_earlier(self, tool: Tool, state: State) -> Tool | None:
+        """Return a tool as it was when the run began, if rules were set since."""
+        if state.run is None or not self.registry.rules.changed_since(state.run.started_at):
+            return None
+        entry = self.registry.find(tool.name, caller=get_caller(state))
+        return self.registry.rules.find_earlier(entry.listed, state.run.started_at) if entry else None
 
     def _list_denied(self, caller: Caller) -> frozenset[str]:
         return frozenset(
@@ -194,7 +216,7 @@ class Offers:
         available = {"always": True, "with_handles": state.has_handles, "with_many_tools": many}
         if not available[entry.on_demand]:
             return False
-        return self._policy.judge(self.build_policy_request(entry.tool, state, None)).decision != "deny"
+        return self.judge(entry.tool, state, None).decision != "deny"
 
     def _list_app_tools(self, state: State, denied: Container[str] = ()) -> list[RegisteredTool]:
         tools = state.run.request.app_tools if state.run else ()

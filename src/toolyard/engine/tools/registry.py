@@ -3,8 +3,10 @@
 import itertools
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from toolyard.codec import check_encodable
 from toolyard.core.caller import Caller
@@ -14,11 +16,13 @@ from toolyard.core.conversation.state import State
 from toolyard.core.errors import Invalid, Misconfigured
 from toolyard.core.items import Problem
 from toolyard.core.ports import AuthorizeHook, Monitored, Policy, PolicyRequest, ToolHooks, Venue, Verdict
+from toolyard.core.settings.tool_rules import ToolRules
 from toolyard.core.tools.definition import NAME_PATTERN, Tool, hash_definition
 from toolyard.core.tools.schema_expansion import UnboundedSchema, measure_schema
 from toolyard.core.tools.templates import check_slots
 from toolyard.core.tools.web_search_rule import SEARCH_TOOL
 from toolyard.engine.tools.caller_tools import Availability, RegisteredTool, ToolTable, ToolTables
+from toolyard.engine.tools.rule_book import RuleBook
 from toolyard.engine.tools.web_search_plan import SearchPlanner
 
 if TYPE_CHECKING:  # loaded by `app` when a tool first needs it: typed functions bring their own validation
@@ -41,8 +45,11 @@ class Registry:
         client: Venue,
         schemas: Callable[[], "Schemas"],
         search_planner: SearchPlanner | None = None,
+        configured_rules: Collection[str] = (),
     ) -> None:
+        """`configured_rules` are the names of the tools whose rules the configuration sets."""
         self.search_planner = search_planner or SearchPlanner()
+        self.rules = RuleBook(configured_rules)
         self._make_schemas = schemas
         self._schemas: Schemas | None = None
         self._policy = policy
@@ -63,9 +70,7 @@ class Registry:
     def add(self, venue: Venue, *, on_demand: Availability = "always") -> None:
         """Register the tools of a venue. Raises Misconfigured for a tool that cannot be offered."""
         for tool in venue.tools():
-            entry = RegisteredTool(
-                tool=tool, venue=venue, hooks=venue.hooks(tool.name), hash=hash_definition(tool), on_demand=on_demand
-            )
+            entry = self._make_entry(tool, venue, on_demand)
             table = self.native if tool.venue == "provider" else self._tools
             self._check(entry, table)
             table[tool.name] = entry
@@ -83,7 +88,7 @@ class Registry:
         tools = {name: entry for name, entry in self._tools.items() if entry.venue is not venue}
         for tool in venue.tools():
             before = self._tools.get(tool.name)
-            if before is not None and before.venue is venue and before.tool is tool:
+            if before is not None and before.venue is venue and before.listed is tool:
                 tools[tool.name] = before
                 continue
             if (entry := self._try_register(tool, venue, tools)) is not None:
@@ -92,13 +97,32 @@ class Registry:
         self._on_change()
 
     def _try_register(self, tool: Tool, venue: Venue, others: Mapping[str, RegisteredTool]) -> RegisteredTool | None:
-        entry = RegisteredTool(tool=tool, venue=venue, hooks=venue.hooks(tool.name), hash=hash_definition(tool))
+        entry = self._make_entry(tool, venue)
         try:
             self._check(entry, others)
         except Misconfigured as error:
             _log.warning("a tool of the venue %s is not offered: %s", tool.venue, error)
             return None
         return entry
+
+    def _make_entry(self, tool: Tool, venue: Venue, on_demand: Availability = "always") -> RegisteredTool:
+        return RegisteredTool(
+            tool=self.rules.apply(tool),
+            listed=tool,
+            venue=venue,
+            hooks=venue.hooks(tool.name),
+            hash=hash_definition(tool),
+            on_demand=on_demand,
+        )
+
+    def set_rules(self, rules: Mapping[str, ToolRules], now: float) -> None:
+        """Replace the rules that are set while the server runs. Tools are judged by them from now on."""
+        if not self.rules.replace(rules, now):
+            return
+        for table in (self._tools, self.native):
+            for name, entry in table.items():
+                table[name] = replace(entry, tool=self.rules.apply(entry.listed))
+        self._on_change()
 
     def table_for(self, caller: Caller) -> ToolTable:
         return self.tables.table_for(caller, self._tools)
@@ -138,7 +162,7 @@ class Registry:
 
     def unavailable_tools(self, caller: Caller) -> list[Tool]:
         """Return the tools that this caller may use once their servers run again."""
-        return self._filter_permitted(self.tables.unavailable_tools(caller), caller)
+        return self._filter_permitted(map(self.rules.apply, self.tables.unavailable_tools(caller)), caller)
 
     def _filter_permitted(self, tools: Iterable[Tool], caller: Caller) -> list[Tool]:
         requests = (PolicyRequest(tool=tool, caller=caller, settings=Settings()) for tool in tools)
@@ -210,7 +234,7 @@ class Registry:
         entry = (self.table_for(caller) if caller else self._tools).get(name)
         if app_tool is None or (entry is not None and not app_tool.hides_server_tool):
             return entry
-        return RegisteredTool(tool=app_tool, venue=self._client, hooks=ToolHooks(), hash=hash_definition(app_tool))
+        return _make_app_entry(app_tool, self._client)
 
     def check_app_tools(self, tools: Sequence[Tool]) -> None:
         """Raise Misconfigured for an application's tool that cannot be offered."""
@@ -222,7 +246,7 @@ class Registry:
 
     def find_defect(self, tool: Tool) -> str:
         """Return why a tool cannot be offered, whatever the names of the others; empty if it can be."""
-        entry = RegisteredTool(tool=tool, venue=self._client, hooks=ToolHooks(), hash=hash_definition(tool))
+        entry = _make_app_entry(tool, self._client)
         try:
             self._check(entry, {})
         except Misconfigured as error:
@@ -248,6 +272,11 @@ class Registry:
             )
         if taken:
             raise Misconfigured(f"two tools are named {tool.name!r}: rename one, for example with @tool(name=…)")
+
+
+def _make_app_entry(tool: Tool, client: Venue) -> RegisteredTool:
+    """Return the entry of an application's own tool."""
+    return RegisteredTool(tool=tool, listed=tool, venue=client, hooks=ToolHooks(), hash=hash_definition(tool))
 
 
 def get_caller(state: State) -> Caller:

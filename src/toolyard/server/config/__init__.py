@@ -13,24 +13,23 @@ from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta, Struct, inspect
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from toolyard.core.errors import Misconfigured
 from toolyard.core.settings.checks import KeyPath
-from toolyard.core.settings.limits import Budget, SessionLimits
+from toolyard.core.settings.limits import Budget, LimitsConfig, SessionLimits
 from toolyard.core.settings.model_cards import Price
 from toolyard.core.settings.network_addresses import is_loopback
 from toolyard.core.settings.runtime import FixedSetting, ModelOptions, RuntimeSettings, get_runtime_type
 from toolyard.core.settings.texts import BUILT_IN_TEXTS, Texts, has_texts
+from toolyard.core.settings.tool_rules import ToolRules
 from toolyard.core.settings.trusted_proxies import parse_network
 from toolyard.core.settings.types import (
-    Count,
     CountOrZero,
     FilePath,
     Language,
     Name,
     Origin,
-    Seconds,
     SecondsOrZero,
     Secret,
     ServerName,
@@ -40,11 +39,11 @@ from toolyard.core.settings.types import (
     Url,
 )
 from toolyard.core.store import Key
-from toolyard.core.tools.approval_terms import iter_term_problems
-from toolyard.core.tools.definition import AfterUntrusted, Approval, ProviderOptions, SearchOptions, Tool
+from toolyard.core.tools.definition import ProviderOptions, SearchOptions
 from toolyard.core.tools.mcp_json import parse_mcp_servers
 from toolyard.core.tools.mcp_servers import AddServers, ServerSpec
 from toolyard.core.tools.redaction import RedactRules
+from toolyard.core.tools.rules import apply_rules
 from toolyard.core.tools.trust import TrustRules
 from toolyard.core.tools.web_search_rule import SearchPlace, SearchRules
 from toolyard.server.config.check import check_config
@@ -52,7 +51,6 @@ from toolyard.server.config.layers import Layers
 from toolyard.server.config.limits import (
     DivisionConfig,
     LimitOverrides,
-    LimitsConfig,
     TenantConfig,
     ToolChoice,
     complete_limits,
@@ -76,6 +74,7 @@ __all__ = [
     "ToolRules",
     "WebSearchConfig",
     "apply_rules",
+    "complete_config",
     "find_config_file",
     "find_data_directory",
     "list_fixed_settings",
@@ -118,36 +117,6 @@ class ProviderToolsConfig(Struct, frozen=True, kw_only=True):
     code_execution: bool = False
     file_search: tuple[Name, ...] = ()
     """The stores of files to search, by their ids at the provider."""
-
-
-class ToolRules(Struct, frozen=True, kw_only=True):
-    """Rules for one tool of any venue; where a rule is None, the tool's own value stays."""
-
-    enabled: bool | None = None
-    roles: frozenset[Name] | None = None
-    divisions: frozenset[Name] | None = None
-    approval: Approval | None = None
-    approvers: tuple[Name, ...] | None = None
-    approvals: Count | None = None
-    approval_reason: bool | None = None
-    timeout_s: Seconds | None = None
-    approval_s: Seconds | None = None
-    client_s: Seconds | None = None
-    retries: CountOrZero | None = None
-    read_only: bool | None = None
-    destructive: bool | None = None
-    open_world: bool | None = None
-    untrusted: bool | None = None
-    after_untrusted: AfterUntrusted | None = None
-    idempotent: bool | None = None
-    exclusive: bool | None = None
-    max_result_bytes: Count | None = None
-    examples: tuple[Name, ...] | None = None
-
-    def iter_problems(self) -> Iterator[tuple[str, str]]:
-        if self.read_only and self.destructive:
-            yield "read_only", "and destructive: a tool that changes nothing destroys nothing; set one of them"
-        yield from iter_term_problems(self.approval, self.approvers, self.approvals)
 
 
 class JwtConfig(Struct, frozen=True, kw_only=True):
@@ -253,7 +222,6 @@ class Config(RuntimeSettings, Struct, frozen=True, kw_only=True):
     """How long a request to `/v1` whose run waits for a person stays open, so that the decision continues it."""
     leave_s: Annotated[float, Meta(extra={"ge": 0, "le": 3600})] = 30.0
     """How long the run of a chat completion goes on after its client has left; 0 means until its end."""
-    system_prompt: str = ""
     language: Language = ""
     """The language of texts that do not come from a model; empty means the caller's language."""
     texts: dict[Language, Texts] = {}
@@ -266,7 +234,6 @@ class Config(RuntimeSettings, Struct, frozen=True, kw_only=True):
     """Whether the exact request and answer of each model turn are stored, so that operators can inspect them."""
     keep_audit_days: CountOrZero = 0
     """After how many days entries of the audit log are deleted; 0 keeps all."""
-    limits: LimitsConfig = LimitsConfig()
     finding: Budget = Budget()
     """How many tools a model is offered directly, and how many bytes of their schemas; it searches for others."""
     web_search: WebSearchConfig | None = None
@@ -283,7 +250,6 @@ class Config(RuntimeSettings, Struct, frozen=True, kw_only=True):
     """Whether servers that were added over HTTP may be at private addresses; None means while there are no keys."""
     mcp_json: FilePath = ""
     """A file with more servers: `{"mcpServers": {…}}`, or `{"servers": […]}`."""
-    tool: dict[Name, ToolRules] = {}
     divisions: dict[Name, DivisionConfig] = {}
     tenants: dict[Name, TenantConfig] = {}
     keys: tuple[Key, ...] = ()
@@ -350,9 +316,14 @@ def load_with_sources(
     if "store" not in tree:
         tree["store"] = f"sqlite:///{(find_data_directory(environment, sys.platform) / 'toolyard.db').as_posix()}"
     config = msgspec.convert(tree, Config)
-    overrides = msgspec.convert(layers.tree, LimitOverrides)
-    divisions, tenants = complete_limits(config.limits, config.divisions, config.tenants, overrides)
-    return replace(config, divisions=divisions, tenants=tenants, store=_add_synchronous(config)), layers
+    return replace(complete_config(config, config.limits, layers), store=_add_synchronous(config)), layers
+
+
+def complete_config(config: Config, limits: LimitsConfig, layers: Layers | None) -> Config:
+    """Return the configuration with divisions and tenants that have these limits where they set none themselves."""
+    overrides = msgspec.convert(layers.tree, LimitOverrides) if layers else LimitOverrides()
+    divisions, tenants = complete_limits(limits, config.divisions, config.tenants, overrides)
+    return replace(config, divisions=divisions, tenants=tenants)
 
 
 def find_config_file(path: Path | None) -> Path | None:
@@ -370,18 +341,6 @@ def load_mcp_servers(path: Path, environment: Mapping[str, str]) -> dict[str, Se
     except OSError as error:
         raise Misconfigured(f"{path} cannot be read: {error.strerror}") from None
     return parse_mcp_servers(content, str(path), environment, path.parent)
-
-
-def apply_rules(tool: Tool, rules: ToolRules) -> Tool:
-    """Return the tool with the rules that are set in place of its own."""
-    changes = {name: value for name, value in asdict(rules).items() if value is not None}
-    # A tool of an untrusted server is assumed to be destructive. A rule that sets one of the two flags clears the
-    # other, so that the tool does not end up with both.
-    if rules.read_only:
-        changes["destructive"] = False
-    elif rules.destructive:
-        changes["read_only"] = False
-    return replace(tool, **changes)
 
 
 def list_fixed_settings(config: Config, layers: Layers | None = None) -> list[FixedSetting]:

@@ -3,26 +3,13 @@
 from collections.abc import Mapping
 from typing import Literal
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolyard.core.settings.limits import Limits
-from toolyard.core.settings.types import Count, Language, Name
+from toolyard.core.settings.limits import LimitsConfig
+from toolyard.core.settings.types import Language, Name
 
 ToolChoice = Literal["all", "none"] | tuple[Name, ...]
-
-
-class LimitsConfig(Limits, frozen=True, kw_only=True):
-    """The limits of runs, and of the requests that start them."""
-
-    requests_per_minute: Count = 30
-    """New requests of each caller; tool results and decisions do not count."""
-
-    @property
-    def run_limits(self) -> Limits:
-        """The limits that the run loop enforces; requests per minute are counted before a run starts."""
-        return msgspec.convert(self, Limits, from_attributes=True)
 
 
 class DivisionConfig(Struct, frozen=True, kw_only=True):

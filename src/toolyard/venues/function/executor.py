@@ -10,7 +10,8 @@ import msgspec
 from toolyard.core.errors import Misconfigured
 from toolyard.core.items import Call
 from toolyard.core.ports import Context
-from toolyard.core.tools.definition import EMPTY_OBJECT, AfterUntrusted, Approval, Tool
+from toolyard.core.settings.tool_rules import AfterUntrusted, Approval
+from toolyard.core.tools.definition import EMPTY_OBJECT, Tool
 
 REQUIRED_ATTRIBUTES = (
     "name",

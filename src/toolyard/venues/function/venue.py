@@ -13,8 +13,8 @@ from toolyard.core.caller import Caller
 from toolyard.core.errors import Misconfigured, ToolError
 from toolyard.core.items import Call, Problem
 from toolyard.core.ports import Context, Failure, Pending, ToolHooks, Value, Verdict
-from toolyard.core.tools.approval_terms import iter_term_problems
-from toolyard.core.tools.definition import AfterUntrusted, Approval, Tool
+from toolyard.core.settings.tool_rules import AfterUntrusted, Approval, iter_term_problems
+from toolyard.core.tools.definition import Tool
 from toolyard.venues.function.executor import REQUIRED_ATTRIBUTES, ExecutorLike, define_tool
 from toolyard.venues.function.failures import describe_exception, find_reported_failure
 from toolyard.venues.function.threads import NoThreadAvailable, ThreadPool
