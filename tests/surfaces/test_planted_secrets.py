@@ -29,7 +29,8 @@ READ_PATHS = [
     "/traces?whose=tenant", "/conversations", "/conversations?whose=tenant", "/presets", "/metrics", "/readyz",
     "/ai/tools/health", "/openapi.json", "/settings", "/settings?kind=providers", "/settings/providers/planned",
     "/settings/providers/openai", "/settings/general/model", "/providers/planned", "/providers/planned/models",
-    "/audit?action=setting.set", "/audit?action=provider.test",
+    "/audit?action=setting.set", "/audit?action=provider.test", "/connections", "/people", "/settings?kind=tool",
+    "/settings/tool/fail_to_pay", "/settings/general/limits", "/audit?action=session.end",
 ]  # fmt: skip
 
 
@@ -126,6 +127,12 @@ async def set_providers(http: SocketClient) -> list[str]:
         ("PUT", "/settings/providers/other", {"value": {"base_url": "http://planted-user:planted-pw@127.0.0.1:9"}}),
         ("PUT", "/settings/providers/other", {"value": {"base_url": f"{url}?token=planted-parameter"}}),
         ("PUT", "/settings/general/models", {"value": {"planted-name": "planted-value"}}),
+        ("PUT", "/settings/tool/fail_to_pay", {"value": {"approval": ["planted-approval"]}}),
+        ("PUT", "/settings/tool/fail_to_pay", {"value": {"timeout_s": 20}}),
+        ("PUT", "/settings/general/limits", {"value": {"run_seconds": "planted-seconds"}}),
+        ("PUT", "/settings/general/limits", {"value": {"run_seconds": 300}}),
+        ("DELETE", "/people/sessions?user=nobody&tenant=", None),
+        ("DELETE", "/connections/remote", None),
         ("POST", "/providers/planned/test", {"model": "any"}),
         ("POST", "/providers/planned/test", {"value": {**value, "api_key": "planted-tried-key"}, "model": "any"}),
     ]
