@@ -202,12 +202,22 @@ def test_the_other_pages(windows: Windows, server: Site) -> None:
     assert not inspector.violations, "\n".join(inspector.violations)
 
 
+PARTS = {
+    "start": "Invite people",
+    "servers": "Not trusted",
+    "tools": "Tool rules",
+    "more": "Server prompt",
+    "fixed": "toolyard.toml:3",
+}
+"""Words that each section of the administration shows once it is there."""
+
+
 def test_the_administration(windows: Windows, sites: ExitStack, tmp_path: Path) -> None:
     windows.expected_complaint = "422"
     plain = PlainServer(tmp_path, trust=False)
     window = windows.open(sites.enter_context(start_unconfigured(tools=[stock], servers={"plain": plain.spec})))
     page, inspector = window.page, Inspector(window)
-    for section, words in (("start", "Invite people"), ("servers", "Not trusted"), ("fixed", "toolyard.toml:3")):
+    for section, words in PARTS.items():
         open_section(window, section)
         expect(page.get_by_role("main").get_by_text(words).first).to_be_visible()
         inspector.check(section)

@@ -302,7 +302,16 @@ def test_administration_is_one_entry_that_plain_users_do_not_have(windows: Windo
     sections = {
         "ann": None,
         "tess": ["People and keys", "Audit log"],
-        ADMIN: ["First steps", "Models", "MCP servers", "People and keys", "Needs a restart", "Audit log"],
+        ADMIN: [
+            "First steps",
+            "Models",
+            "MCP servers",
+            "Tool rules",
+            "People and keys",
+            "More settings",
+            "Needs a restart",
+            "Audit log",
+        ],
     }
     for user, expected in sections.items():
         window = open_signed_in(windows, server, user)

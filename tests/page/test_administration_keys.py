@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import pytest
 from playwright.sync_api import expect
 
-from page.administration import fill, open_section
+from page.administration import fill, open_section, start_unconfigured
 from page.site import start_site
 from page.test_administration import ADMIN, KEYS, locate_card
 from page.test_sharing import open_signed_in
@@ -101,6 +101,57 @@ def test_an_administrator_without_the_role_operator_is_told_what_is_missing_and_
             page.get_by_role("dialog").get_by_role("button", name="Create a key").click()
             window.button("I have kept it").click()
             expect(locate_card(window, "mine")).to_contain_text("operator")
+
+
+def test_people_who_are_signed_in_are_listed_with_where_their_roles_come_from_and_signed_out(
+    windows: Windows, sites: ExitStack
+) -> None:
+    server = sites.enter_context(start_site(keys=[*KEYS, build_key("ann", "approver")]))
+    ann, admin = open_signed_in(windows, server, "ann"), open_signed_in(windows, server, ADMIN)
+    open_section(admin, "keys")
+    people = admin.page.get_by_role("region", name="Signed in now")
+    person = people.get_by_role("listitem").filter(has=admin.page.get_by_role("heading", name="ann", exact=True))
+    expect(person).to_contain_text("roles from the key ann@t")
+    expect(person).to_contain_text("approver")
+    person.get_by_role("button", name="End sessions: ann").click()
+    admin.page.get_by_role("dialog").get_by_role("button", name="End sessions", exact=True).click()
+    expect(person).to_have_count(0)
+    ann.page.reload()
+    expect(ann.page.get_by_role("textbox", name="API key")).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [1200, 375], ids=["desktop", "phone"])
+def test_rules_of_a_tool_limits_and_the_prompt_are_set_on_the_page(
+    windows: Windows, sites: ExitStack, width: int
+) -> None:
+    server = sites.enter_context(start_unconfigured(tools=[stock]))
+    window = windows.open(server, width=width)
+    page = window.page
+    page.goto(f"{server.url}/#/tools/stock")
+    rules = page.get_by_role("region", name="Tool rules")
+    rules.get_by_role("button", name="Change its rules").click()
+    page.get_by_role("combobox", name="Approval").select_option("always")
+    window.button("Save").click()
+    expect(rules.get_by_role("definition")).to_have_text("always")
+    window.button("Call stock").click()
+    expect(window.card("stock")).to_contain_text("May stock run?")
+    open_section(window, "tools")
+    window.button("Edit stock").click()
+    page.get_by_role("combobox", name="Enabled").select_option("No")
+    window.button("Save").click()
+    card = page.get_by_role("region", name="Tool rules").get_by_role("listitem")
+    expect(card.get_by_role("definition").filter(has_text="No")).to_be_visible()
+    open_section(window, "more")
+    window.button("Edit Server prompt").click()
+    fill(window, Server_prompt="Answer in verse.")
+    window.button("Save").click()
+    expect(locate_card(window, "Server prompt")).to_contain_text("Answer in verse.")
+    window.button("Edit Limits").click()
+    fill(window, Calls_per_turn="3")
+    window.button("Save").click()
+    expect(locate_card(window, "Limits").get_by_role("definition")).to_have_text("3")
+    page.goto(f"{server.url}/#/tools")
+    expect(page.get_by_text("This server has no tools that you may use.")).to_be_visible()
 
 
 def test_the_page_of_a_tool_says_what_its_rules_mean_for_a_person_and_lists_its_last_calls(

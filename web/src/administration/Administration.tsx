@@ -44,7 +44,7 @@ export default function Administration({ section }: { section: string }) {
 function SectionLinks({ sections, current }: { sections: readonly Section[]; current: Section }) {
   const a = useAdministrationText()
   const settings = useQuery<SettingList>(sections.includes("more") ? "settings" : null) // not for a tenant's administrator
-  // Older servers have neither rules of tools nor further settings that can be changed here.
+  // What the server lets nobody change while it runs has no section.
   const isShown = (section: Section) => (section === "tools" ? settings.data?.forms.some(({ kind }) => kind === TOOL) : section === "more" ? settings.data && hasMoreSettings(settings.data) : true)
   return (
     <nav className="sections" aria-label={a("sections")}>

@@ -30,6 +30,7 @@ export const AUDIT_ACTIONS = [
   "conversation.delete",
   "message.delete",
   "original.read",
+  "session.end",
   "sign_in.refuse",
   "audit.trim",
 ] as const
@@ -100,7 +101,7 @@ export interface ArgumentsAppended {
 
 export interface AuditEntry {
   at: number
-  action: "audit.trim" | "call.approve" | "call.deny" | "config.load" | "conversation.delete" | "conversation.export" | "key.add" | "key.revoke" | "key.rotate" | "message.delete" | "original.read" | "pin.accept" | "pin.reject" | "preset.delete" | "preset.save" | "prompt.change" | "provider.test" | "server.add" | "server.change" | "server.free_names" | "server.remove" | "server.sign_in" | "server.sign_out" | "server.start" | "server.stop" | "server.test" | "setting.delete" | "setting.set" | "share.create" | "share.revoke" | "sign_in.refuse"
+  action: "audit.trim" | "call.approve" | "call.deny" | "config.load" | "conversation.delete" | "conversation.export" | "key.add" | "key.revoke" | "key.rotate" | "message.delete" | "original.read" | "pin.accept" | "pin.reject" | "preset.delete" | "preset.save" | "prompt.change" | "provider.test" | "server.add" | "server.change" | "server.free_names" | "server.remove" | "server.sign_in" | "server.sign_out" | "server.start" | "server.stop" | "server.test" | "session.end" | "setting.delete" | "setting.set" | "share.create" | "share.revoke" | "sign_in.refuse"
   target: string
   tenant: string
   actor: string
@@ -744,6 +745,12 @@ export interface OverviewAnswer {
 
 export type Part = TextPart | ImagePart | FilePart
 
+export interface PersonList {
+  people: Array<SignedInPerson>
+  count: number
+  success: boolean
+}
+
 export interface Point {
   at: number
   runs: number
@@ -1098,6 +1105,8 @@ export interface SettingField {
   choices: Array<string>
   secret: boolean
   required: boolean
+  effect: string
+  fields: Array<SettingField>
 }
 
 export interface SettingForm {
@@ -1192,6 +1201,17 @@ export interface SignInPage {
   expires_at: string | null
   message: string
   success: boolean
+}
+
+export interface SignedInPerson {
+  user: string
+  tenant: string
+  roles: Array<string>
+  source: "key" | "provider" | "token"
+  key: string
+  sessions: number
+  signed_in_at: number
+  last_used_at: number
 }
 
 export interface StopRequested {

@@ -13,6 +13,7 @@ import { KeyAccess } from "./KeyAccess"
 import { KeyCard } from "./KeyCard"
 import { KeySecret } from "./KeySecret"
 import { NewKey } from "./NewKey"
+import { People } from "./People"
 import { RotateKey } from "./RotateKey"
 
 type Opened = { action: "rotate" | "revoke" | "access"; key: KeyView } | null
@@ -59,6 +60,7 @@ export function Keys({ adding }: { adding: boolean }) {
           <KeyCard key={key.name} keyView={key} onAction={(action) => setOpened({ action, key })} />
         ))}
       </ul>
+      {!keyless && <People />}
       {adding && <NewKey onCreated={show} onClose={close} />}
       {opened?.action === "rotate" && <RotateKey keyView={opened.key} onRotated={show} onClose={close} />}
       {opened?.action === "access" && <KeyAccess keyView={opened.key} onClose={close} />}

@@ -4,16 +4,16 @@ import { JsonView } from "../../components/JsonView"
 import { useTranslate } from "../../locales"
 import { useAdministrationText, useOptionalText } from "../../locales/administration"
 import { HttpError } from "../../wire/http"
-import type { SettingEntry } from "../../wire/types"
+import type { SettingEntry, SettingField } from "../../wire/types"
 import { useProblem } from "../../wire/useProblem"
 import { FieldInput } from "./FieldInput"
-import { chooseFieldKind, findFieldProblem, shortenProblems, withValue, type DescribedField, type Values } from "./fieldKinds"
+import { chooseFieldKind, findFieldProblem, shortenProblems, withValue, type Values } from "./fieldKinds"
 import { findNewer, saveEntry } from "./requests"
 
 interface EntryFormProps {
   kind: string
   name: string
-  fields: DescribedField[]
+  fields: SettingField[]
   /** The entry to change; null for a new one. */
   entry: SettingEntry | null
   /** The names of the fields that are always shown. The others are shown on demand; all are if this is left out. */
@@ -71,7 +71,7 @@ export function EntryForm({ kind, name, fields, entry, mainFields, head, childre
   const others = fields.filter((field) => !shown.includes(field))
   // An entry that is one value has errors about itself and about the items inside of it.
   const findProblem = (field: string) => (isPlain ? Object.values(fieldProblems).join("; ") : findFieldProblem(fieldProblems, field))
-  const renderField = (field: DescribedField) => (
+  const renderField = (field: SettingField) => (
     <SettingFieldInput key={`${round}/${field.name}`} kind={textKind} field={field} value={values[field.name]} problem={findProblem(field.name)} onChange={(value) => setValues((old) => withValue(old, field.name, value))} />
   )
   const hasFieldProblem = fields.some((field) => findProblem(field.name))
@@ -121,7 +121,7 @@ export function EntryForm({ kind, name, fields, entry, mainFields, head, childre
 
 interface SettingFieldInputProps {
   kind: string
-  field: DescribedField
+  field: SettingField
   value: unknown
   problem: string
   onChange: (value: unknown) => void

@@ -3,11 +3,10 @@ import { Plus } from "lucide-react"
 import { useId, useState } from "react"
 import { Dialog } from "../../components/Dialog"
 import { useAdministrationText } from "../../locales/administration"
-import type { SettingEntry } from "../../wire/types"
+import type { SettingEntry, SettingField } from "../../wire/types"
 import { EntryFacts, SourcePill } from "./EntryFacts"
 import { EntryForm } from "./EntryForm"
 import { FieldInput } from "./FieldInput"
-import type { DescribedField } from "./fieldKinds"
 import { EntryValue } from "./EntryValue"
 import { RemoveDialog } from "./RemoveDialog"
 import { deleteEntry } from "./requests"
@@ -17,7 +16,7 @@ interface EntryListProps {
   title: string
   about: string
   entries: SettingEntry[]
-  fields: DescribedField[]
+  fields: SettingField[]
   /** What the name of an entry is called, and names to choose from. */
   nameLabel: string
   names: string[]
@@ -96,7 +95,7 @@ export function EntryCard({ entry, label, onEdit, onChanged }: EntryCardProps) {
 interface EntryDialogProps {
   kind: string
   title: string
-  fields: DescribedField[]
+  fields: SettingField[]
   entry: SettingEntry | null
   nameLabel: string
   names: string[]

@@ -2,10 +2,9 @@
 import { useState } from "react"
 import { Dialog } from "../../components/Dialog"
 import { useAdministrationText, useOptionalText } from "../../locales/administration"
-import type { SettingEntry, SettingList } from "../../wire/types"
+import type { SettingEntry, SettingField, SettingList } from "../../wire/types"
 import { EntryForm } from "./EntryForm"
 import { EntryCard } from "./EntryList"
-import type { DescribedField } from "./fieldKinds"
 
 const GENERAL = "general"
 
@@ -23,10 +22,10 @@ interface GeneralEntriesProps {
 export function GeneralEntries({ settings, names, onChanged }: GeneralEntriesProps) {
   const a = useAdministrationText()
   const findText = useOptionalText()
-  const [edited, setEdited] = useState<DescribedField | null>(null)
+  const [edited, setEdited] = useState<SettingField | null>(null)
   const findEntry = (name: string): SettingEntry | null => settings.settings.find((entry) => entry.kind === GENERAL && entry.name === name) ?? null
-  const fields: DescribedField[] = settings.forms.find(({ kind }) => kind === GENERAL)?.fields.filter(({ name }) => names.includes(name)) ?? []
-  const nameField = ({ name }: DescribedField) => findText(`field.general.${name}`) ?? name
+  const fields: SettingField[] = settings.forms.find(({ kind }) => kind === GENERAL)?.fields.filter(({ name }) => names.includes(name)) ?? []
+  const nameField = ({ name }: SettingField) => findText(`field.general.${name}`) ?? name
   const onSaved = () => {
     setEdited(null)
     onChanged()
@@ -55,7 +54,7 @@ export function GeneralEntries({ settings, names, onChanged }: GeneralEntriesPro
       </ul>
       {edited && (
         <Dialog title={nameField(edited)} onClose={() => setEdited(null)}>
-          <EntryForm kind={GENERAL} name={edited.name} fields={edited.fields?.length ? edited.fields : [edited]} entry={findEntry(edited.name)} onSaved={onSaved} onCancel={() => setEdited(null)} />
+          <EntryForm kind={GENERAL} name={edited.name} fields={edited.fields.length ? edited.fields : [edited]} entry={findEntry(edited.name)} onSaved={onSaved} onCancel={() => setEdited(null)} />
         </Dialog>
       )}
     </>

@@ -4,13 +4,11 @@ import type { SettingField } from "../../wire/types"
 /** What answers hold in place of a secret; sent back, it leaves the secret as it is. */
 export const MASK = "***"
 
-/** A field as newer servers describe it: with its effect in words, and with the fields of a table. */
-export type DescribedField = SettingField & { effect?: string; fields?: DescribedField[] }
 export type Values = Record<string, unknown>
 export type FieldKind = "table" | "choices" | "choice" | "suggestion" | "lines" | "yesNo" | "integer" | "number" | "secret" | "long" | "text"
 
 /** Return the input for a field, by the server's description of what it expects. */
-export function chooseFieldKind({ name, expects, choices, secret }: Omit<SettingField, "required">): FieldKind {
+export function chooseFieldKind({ name, expects, choices, secret }: Pick<SettingField, "name" | "expects" | "choices" | "secret">): FieldKind {
   if (name === "system_prompt") return "long" // the only text of several lines
   if (expects === "a table") return "table"
   if (/(^| or )a list\b/.test(expects)) return choices.length ? "choices" : "lines"
