@@ -133,6 +133,7 @@ def test_rules_of_a_tool_limits_and_the_prompt_are_set_on_the_page(
     page.get_by_role("combobox", name="Approval").select_option("always")
     window.button("Save").click()
     expect(rules.get_by_role("definition")).to_have_text("always")
+    expect(page.locator(".rules").first).to_contain_text("always asks")
     window.button("Call stock").click()
     expect(window.card("stock")).to_contain_text("May stock run?")
     open_section(window, "tools")

@@ -22,6 +22,7 @@ interface ToolPageProps {
   health: Health | null
   /** Called when a call that was made here changes its state. */
   onCallChanged: () => void
+  onRulesChanged: () => void
 }
 
 function describeEffect(tool: ToolCard): MessageKey {
@@ -40,7 +41,7 @@ function listApprovalFacts(tool: ToolCard, need: ApprovalNeed | null, t: Transla
   return facts
 }
 
-export function ToolPage({ tool, figures, health, onCallChanged }: ToolPageProps) {
+export function ToolPage({ tool, figures, health, onCallChanged, onRulesChanged }: ToolPageProps) {
   const t = useTranslate()
   const language = useLanguage()
   const admin = isAdmin(useMe())
@@ -88,7 +89,13 @@ export function ToolPage({ tool, figures, health, onCallChanged }: ToolPageProps
       </section>
       {admin && (
         <Suspense fallback={null}>
-          <ToolAdministration tool={tool.name} onChanged={refetch} />
+          <ToolAdministration
+            tool={tool.name}
+            onChanged={() => {
+              refetch()
+              onRulesChanged()
+            }}
+          />
         </Suspense>
       )}
       {tool.venue !== "provider" && <TryTool tool={tool} onCallChanged={onCallChanged} />}
