@@ -20,11 +20,11 @@ from toolyard.core.items import Call, Result, UserMessage
 from toolyard.core.ports import Context, Model, ModelRequest, PolicyRequest, Rule, Verdict
 from toolyard.core.settings.limits import Budget, Limits
 from toolyard.core.settings.options import Options
+from toolyard.core.settings.tool_rules import TrustRules
 from toolyard.core.tools.approval_terms import ApprovalTerms
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.mcp_servers import ServerSpec
 from toolyard.core.tools.redaction import RedactRules
-from toolyard.core.tools.trust import TrustRules
 from toolyard.core.tools.web_search_rule import SearchRules
 from toolyard.engine.log.readers import Reader
 from toolyard.engine.run import Run

@@ -24,12 +24,12 @@ from toolyard.core.settings.model_access import ModelAccess
 from toolyard.core.settings.model_cards import Price
 from toolyard.core.settings.runtime import GENERAL, TOOL, EntryId, FixedSetting, RuntimeSettings, build_settings
 from toolyard.core.settings.texts import NO_TEXTS, CustomTexts
+from toolyard.core.settings.tool_rules import DEFAULT_TRUST, TrustRules
 from toolyard.core.settings.trusted_proxies import TrustedProxies
 from toolyard.core.store import Key, Store
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.mcp_servers import AddServers, ServerSpec
 from toolyard.core.tools.redaction import NO_REDACTION, Redactor, RedactRules
-from toolyard.core.tools.trust import DEFAULT_TRUST, TrustRules
 from toolyard.core.tools.web_search_rule import SEARCH_TOOL, SearchRules
 from toolyard.engine.access.authentication import KEYS, Authenticator, VerifyToken
 from toolyard.engine.access.policy_check import PolicyCheck
@@ -274,6 +274,8 @@ def _list_configured(wiring: Wiring) -> Mapping[EntryId, ConfiguredEntry]:
         own[entry] = ConfiguredEntry(value=wiring.system_prompt, location="the program")
     if wiring.limits != Limits():
         own[EntryId(GENERAL, "limits")] = ConfiguredEntry(value=to_builtins(wiring.limits), location="the program")
+    if wiring.trust != DEFAULT_TRUST:
+        own[EntryId(GENERAL, "trust")] = ConfiguredEntry(value=to_builtins(wiring.trust), location="the program")
     return {**own, **wiring.configured_settings}
 
 
@@ -417,6 +419,7 @@ class App:
         deps.requests_per_minute = stored.limits.requests_per_minute if is_stored else wiring.requests_per_minute
         complete = wiring.complete_divisions if is_stored else None
         deps.divisions = complete(stored.limits) if complete else wiring.divisions
+        deps.policy_check.trust_versions.replace(stored.trust if stored.trust != DEFAULT_TRUST else wiring.trust, now)
         deps.prompt_versions.replace(stored.system_prompt.strip() or wiring.system_prompt, now)
         await self._apply_models(stored)
 

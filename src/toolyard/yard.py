@@ -20,10 +20,10 @@ from toolyard.core.ports import Failure, Rule, Value
 from toolyard.core.settings.limits import Budget, Limits
 from toolyard.core.settings.model_names import OFFLINE
 from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
+from toolyard.core.settings.tool_rules import DEFAULT_TRUST, TrustRules
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.mcp_servers import ServerSpec
 from toolyard.core.tools.redaction import NO_REDACTION, RedactRules
-from toolyard.core.tools.trust import DEFAULT_TRUST, TrustRules
 from toolyard.core.tools.web_search_rule import SearchMode, SearchRules, parse_search
 from toolyard.engine.log.readers import Reader
 from toolyard.engine.output_types import OutputType, T

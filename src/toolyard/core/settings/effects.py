@@ -7,6 +7,7 @@ EFFECTS: Mapping[str, Mapping[str, str]] = {
         "model": "Answers where a request names no model; the others are tried in turn if it fails.",
         "models": "Further models that a request may name.",
         "system_prompt": "Stands before every conversation, from the next request on.",
+        "trust": "What happens to calls after the model has read what strangers wrote.",
         "limits": "Bounds of each request; a lowered one also binds requests that are open.",
     },
     "providers": {
@@ -40,6 +41,12 @@ EFFECTS: Mapping[str, Mapping[str, str]] = {
         "parallel_calls": "So many calls run at a time; the others wait.",
         "queued_messages": "So many messages wait in line in one conversation; more are refused.",
         "requests_per_minute": "Each person may start so many requests in a minute.",
+    },
+    "trust": {
+        "after_untrusted": "What happens to calls that destroy or reach out after such content.",
+        "by_role": "The same for people with a role; of several roles the strictest counts.",
+        "trust_client_results": "Whether results that applications send do not count as such content.",
+        "trust_client_history": "Whether a history that an application sends does not count as such content.",
     },
     "tool": {
         "enabled": "If it is off, no model is shown the tool and no call of it runs.",

@@ -31,7 +31,7 @@ from toolyard.core.settings.model_access import ModelAccess
 from toolyard.core.settings.model_cards import Provider
 from toolyard.core.settings.model_names import is_pattern, is_safe_pattern
 from toolyard.core.settings.options import Options
-from toolyard.core.settings.tool_rules import ToolRules
+from toolyard.core.settings.tool_rules import ToolRules, TrustRules
 from toolyard.core.settings.types import CountOrZero, Name
 
 GENERAL = "general"
@@ -61,6 +61,8 @@ class RuntimeSettings(Struct, frozen=True, kw_only=True):
     """Who may use which models, by the model's name or a pattern. Each entry that matches must admit the caller."""
     system_prompt: str = ""
     limits: LimitsConfig = LimitsConfig()
+    trust: TrustRules = TrustRules()
+    """How calls are restricted after untrusted content."""
     tool: dict[Name, ToolRules] = {}
 
     @property

@@ -1,4 +1,4 @@
-"""The rules for one tool, as the configuration file and the store set them. Pure."""
+"""The rules for tools, as the configuration file and the store set them. Pure."""
 
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -11,6 +11,21 @@ Approval = Literal["never", "ask", "always", "other"]
 AfterUntrusted = Literal["allow", "ask", "deny"]
 APPROVER_KINDS = ("role:", "user:")
 MAX_QUORUM = 20
+
+
+class TrustRules(Struct, frozen=True, kw_only=True):
+    """What a call that is destructive or open-world meets after untrusted content, unless its tool says otherwise."""
+
+    after_untrusted: AfterUntrusted = "ask"
+    by_role: dict[Name, AfterUntrusted] = {}
+    """For callers with a role; of several roles the strictest counts."""
+    trust_client_results: bool = False
+    """Whether the results that applications send for their own tools are trusted."""
+    trust_client_history: bool = True
+    """Whether the texts of a model are trusted in a history that an application sends."""
+
+
+DEFAULT_TRUST = TrustRules()
 
 
 class ToolRules(Struct, frozen=True, kw_only=True):

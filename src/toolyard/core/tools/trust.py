@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from toolyard.core.caller import Caller
 from toolyard.core.items import Call, FilePart, Item, ModelText, Reasoning, Result, SystemText, TextPart, UserMessage
 from toolyard.core.json_types import is_list, is_object
-from toolyard.core.settings.tool_rules import AfterUntrusted
-from toolyard.core.settings.types import Name
+from toolyard.core.settings.tool_rules import AfterUntrusted, TrustRules
 from toolyard.core.tools.definition import Tool
 
 APPLICATION = "the application"
@@ -29,21 +28,6 @@ MAX_SOURCES = 5
 MAX_PASSAGE_CHARS = 300
 MIN_COPIED_CHARS = 4
 """Shorter values occur everywhere."""
-
-
-class TrustRules(Struct, frozen=True, kw_only=True):
-    """What a call that is destructive or open-world meets after untrusted content, unless its tool says otherwise."""
-
-    after_untrusted: AfterUntrusted = "ask"
-    by_role: dict[Name, AfterUntrusted] = {}
-    """For callers with a role; of several roles the strictest counts."""
-    trust_client_results: bool = False
-    """Whether the results that applications send for their own tools are trusted."""
-    trust_client_history: bool = True
-    """Whether the texts of a model are trusted in a history that an application sends."""
-
-
-DEFAULT_TRUST = TrustRules()
 
 
 class UntrustedText(NamedTuple):

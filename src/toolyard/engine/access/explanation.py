@@ -6,10 +6,10 @@ from toolyard.core.caller import Caller
 from toolyard.core.conversation.events import Decision
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.ports import STRICTNESS, CheckedRule, Policy, PolicyRequest, Verdict, build_checked_rule
-from toolyard.core.settings.tool_rules import AfterUntrusted
+from toolyard.core.settings.tool_rules import AfterUntrusted, TrustRules
 from toolyard.core.tools.approval_terms import ApprovalTerms
 from toolyard.core.tools.definition import Tool, get_approval_terms
-from toolyard.core.tools.trust import TrustRules, choose_decision
+from toolyard.core.tools.trust import choose_decision
 from toolyard.engine.tools.registry import Registry, find_denial
 
 OWN_CHECK = "the tool's own check"

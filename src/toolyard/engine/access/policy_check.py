@@ -9,13 +9,12 @@ from toolyard.core.conversation.state import State
 from toolyard.core.failed_results import build_failed_result, build_rule_denied_result
 from toolyard.core.items import Call, Problem, Result, UserMessage
 from toolyard.core.ports import Policy, Verdict
+from toolyard.core.settings.tool_rules import DEFAULT_TRUST, TrustRules
 from toolyard.core.tools.approval_terms import ApprovalTerms
 from toolyard.core.tools.definition import Tool, get_approval_terms
 from toolyard.core.tools.trust import (
     APPLICATION,
-    DEFAULT_TRUST,
     SENT_HISTORY,
-    TrustRules,
     UntrustedText,
     choose_decision,
     describe_sources,
@@ -28,6 +27,7 @@ from toolyard.engine.access.explanation import AccessExplanation, explain_access
 from toolyard.engine.tools.caller_tools import RegisteredTool, is_certain
 from toolyard.engine.tools.offers import Offers
 from toolyard.engine.tools.registry import find_denial, get_caller
+from toolyard.engine.tools.versions import Versions
 
 MAX_PROPOSAL_S = 600.0
 
@@ -39,7 +39,7 @@ class PolicyCheck:
         self._offers = offers
         self._registry = offers.registry
         self._policy = policy
-        self._trust = trust
+        self.trust_versions = Versions(trust)
 
     def judge(self, calls: Sequence[CallState], state: State, now: float) -> list[Durable]:
         """Return the events for requested calls: allowed, asking for approval, or ended with the reason."""
@@ -106,7 +106,7 @@ class PolicyCheck:
 
     def explain(self, caller: Caller, tool: str) -> AccessExplanation | None:
         """Return why a caller may or may not use a tool; None if there is no such tool."""
-        return explain_access(self._registry, self._policy, self._trust, caller, tool)
+        return explain_access(self._registry, self._policy, self.trust_versions.current, caller, tool)
 
     def is_repeatable(self, call: CallState, state: State) -> bool:
         """Return whether a call may run again: its tool is repeatable, and certain to be the caller's version of it."""
@@ -114,7 +114,6 @@ class PolicyCheck:
         return entry is not None and entry.tool.repeatable and is_certain(entry, get_caller(state))
 
     def _ask_policy(self, entry: RegisteredTool, call: CallState, state: State) -> Verdict:
-        request = self._offers.build_policy_request(entry.tool, state, call.arguments)
         verdict = self._offers.judge(entry.tool, state, call.arguments)
         earlier = self._offers.find_earlier(entry.tool, state)
         is_confirmed = call.call.confirm == "given" and _choose_terms(entry.tool, verdict) is None
@@ -123,28 +122,39 @@ class PolicyCheck:
             verdict = Verdict("allow", "confirmed in the message")
         for floor in (
             _find_confirmation_floor(call.call),
-            self._find_trust_floor(entry.tool, call, state),
-            self._find_trust_floor(earlier, call, state) if earlier else None,
-            find_denial(entry.hooks.authorize, request.caller),
+            *(
+                self._find_trust_floor(tool, call, state, trust)
+                for tool in (entry.tool, earlier)
+                if tool is not None
+                for trust in self._list_trust(state)
+            ),
+            find_denial(entry.hooks.authorize, get_caller(state)),
         ):
             verdict = verdict.raise_to(floor)
         return verdict
 
-    def _find_trust_floor(self, tool: Tool, call: CallState, state: State) -> Verdict | None:
+    def _list_trust(self, state: State) -> Sequence[TrustRules]:
+        """Return the rules that count after untrusted content: those of now, and those that the run began with."""
+        versions, run = self.trust_versions, state.run
+        if run is None or run.started_at >= versions.changed_at:
+            return (versions.current,)
+        return versions.current, versions.get_at(run.started_at)
+
+    def _find_trust_floor(self, tool: Tool, call: CallState, state: State, trust: TrustRules) -> Verdict | None:
         """Return the floor of a call after untrusted content. What a person asked for directly has none."""
         if call.call.confirm == "given" or (state.run is not None and state.run.direct):
             return None
-        decision = choose_decision(tool, get_caller(state), self._trust)
-        if decision == "allow" or not (untrusted := self._list_untrusted(tool, state)):
+        decision = choose_decision(tool, get_caller(state), trust)
+        if decision == "allow" or not (untrusted := self._list_untrusted(tool, state, trust)):
             return None
         return Verdict(decision, f"after content from {untrusted[-1].source}")
 
-    def _list_untrusted(self, tool: Tool, state: State) -> list[UntrustedText]:
+    def _list_untrusted(self, tool: Tool, state: State, trust: TrustRules) -> list[UntrustedText]:
         """Return the untrusted content that the model is shown before a call of this tool."""
         trusted = set[str]()
-        if self._trust.trust_client_results:
+        if trust.trust_client_results:
             trusted.add(APPLICATION)
-        if self._trust.trust_client_history:
+        if trust.trust_client_history:
             trusted.add(SENT_HISTORY)
         if tool.server:
             trusted.add(name_description_source(tool.server))  # for the reason in list_untrusted_descriptions
@@ -158,6 +168,7 @@ class PolicyCheck:
         self, call: CallState, entry: RegisteredTool, verdict: Verdict, state: State, now: float
     ) -> list[Durable]:
         is_asked = verdict.decision == "ask"
+        untrusted = self._list_untrusted(entry.tool, state, self.trust_versions.current) if is_asked else []
         terms = _choose_terms(entry.tool, verdict) if is_asked else None
         judged = CallJudged(
             call_id=call.call.id,
@@ -165,7 +176,7 @@ class PolicyCheck:
             rule=verdict.rule,
             exclusive=entry.tool.exclusive or entry.tool.destructive,
             expires_at=now + _decision_timeout_s(call.call, entry.tool, terms) if is_asked else 0.0,
-            sources=describe_sources(self._list_untrusted(entry.tool, state), call.arguments) if is_asked else (),
+            sources=describe_sources(untrusted, call.arguments) if untrusted else (),
             terms=terms,
             tool=entry.tool.identity if is_asked else None,
         )

@@ -96,7 +96,7 @@ async def drive(journal: Journal, deps: Deps) -> None:
 
 def follow_lowered_limits(state: State, deps: Deps) -> State:
     """Return the state with limits that were lowered since its run began; the state itself if none were."""
-    if state.run is None or (limits := deps.cap_limits(state.run)) == state.run.limits:
+    if state.run is None or (limits := deps.cap_limits(state.run)) is state.run.limits:
         return state
     return replace(state, run=replace(state.run, limits=limits))
 

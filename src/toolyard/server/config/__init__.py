@@ -44,7 +44,6 @@ from toolyard.core.tools.mcp_json import parse_mcp_servers
 from toolyard.core.tools.mcp_servers import AddServers, ServerSpec
 from toolyard.core.tools.redaction import RedactRules
 from toolyard.core.tools.rules import apply_rules
-from toolyard.core.tools.trust import TrustRules
 from toolyard.core.tools.web_search_rule import SearchPlace, SearchRules
 from toolyard.server.config.check import check_config
 from toolyard.server.config.layers import Layers
@@ -257,8 +256,6 @@ class Config(RuntimeSettings, Struct, frozen=True, kw_only=True):
     oidc: OidcConfig | None = None
     sessions: SessionLimits = SessionLimits()
     """How long people stay signed in to the web page, and whether they need https."""
-    trust: TrustRules = TrustRules()
-    """How calls are restricted after untrusted content."""
     redact: RedactRules = RedactRules()
     """Which secrets are replaced in results."""
     telemetry: TelemetryConfig | None = None
