@@ -2,10 +2,12 @@
 
 from collections.abc import Generator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
+from page.administration import fill, locate_field, open_section, start_unconfigured
 from page.axe import COLOUR_RULES, run_axe
 from page.site import Site, start_site
 from page.test_attachments import PIXEL, TRANSFER
@@ -90,6 +92,7 @@ def test_axe_finds_what_keeps_people_out(windows: Windows, server: Site) -> None
 def test_the_chat_and_its_forms(windows: Windows, server: Site) -> None:
     window = windows.open(server)
     page, inspector = window.page, Inspector(window)
+    expect(window.composer).to_be_visible()
     inspector.check("new chat")
     window.send("lights")
     expect(window.button("Approve all")).to_be_visible()
@@ -196,6 +199,66 @@ def test_the_other_pages(windows: Windows, server: Site) -> None:
     expect(page.locator(".waterfall .span").first).to_be_visible()
     page.locator(".waterfall .span").first.click()
     inspector.check("trace")
+    assert not inspector.violations, "\n".join(inspector.violations)
+
+
+PARTS = {
+    "start": "Invite people",
+    "servers": "Not trusted",
+    "tools": "Tool rules",
+    "more": "Server prompt",
+    "fixed": "toolyard.toml:3",
+}
+"""Words that each section of the administration shows once it is there."""
+
+
+def test_the_administration(windows: Windows, sites: ExitStack, tmp_path: Path) -> None:
+    windows.expected_complaint = "422"
+    plain = PlainServer(tmp_path, trust=False)
+    window = windows.open(sites.enter_context(start_unconfigured(tools=[stock], servers={"plain": plain.spec})))
+    page, inspector = window.page, Inspector(window)
+    for section, words in PARTS.items():
+        open_section(window, section)
+        expect(page.get_by_role("main").get_by_text(words).first).to_be_visible()
+        inspector.check(section)
+    open_section(window, "models/add")
+    page.get_by_role("combobox", name="Provider").select_option("Another address")
+    page.get_by_text("More fields").click()
+    window.button("Add a line").click()
+    fill(window, Name_of_the_provider="shop", Address="no address", API_key="the-key")
+    window.button("Save").click()
+    expect(locate_field(window, "Address")).to_have_attribute("aria-invalid", "true")
+    inspector.check("wrong provider", "dialog")
+    fill(window, Address="http://127.0.0.1:9/v1")
+    window.button("Save").click()
+    expect(window.button("Edit shop")).to_be_visible()
+    window.button("Test shop").click()
+    inspector.check("models")
+    window.button("Edit shop").click()
+    inspector.check("provider", "dialog")
+    page.keyboard.press("Escape")
+    window.button("Remove shop").click()
+    inspector.check("removal", "dialog")
+    page.keyboard.press("Escape")
+    open_section(window, "servers/add")
+    for way in ("By address", "From mcp.json", "By command"):
+        window.button(way).click()
+        inspector.check(way, "dialog")
+    page.keyboard.press("Escape")
+    open_section(window, "keys/add")
+    fill(window, Person="ann", Name_of_the_key="first")
+    inspector.check("new key", "dialog")
+    page.get_by_role("dialog").get_by_role("button", name="Create a key").click()
+    expect(window.button("Copy the secret")).to_be_visible()
+    inspector.check("secret", "dialog")
+    window.button("I have kept it").click()
+    expect(window.button("Sign out")).to_be_visible()
+    expect(page.get_by_role("heading", name="first")).to_be_visible()
+    inspector.check("keys")
+    for action in ("New secret for first", "What may it do? first"):
+        window.button(action).click()
+        inspector.check(action, "dialog")
+        page.keyboard.press("Escape")
     assert not inspector.violations, "\n".join(inspector.violations)
 
 

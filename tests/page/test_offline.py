@@ -1,12 +1,15 @@
 """The chat without a language model, in a real browser: it says so, lets choose, and asks before it changes a thing."""
 
 from collections.abc import Generator
+from contextlib import ExitStack
 
 import pytest
 from playwright.sync_api import expect
 
 from page.site import Site, start_site
+from page.test_sharing import open_signed_in
 from page.window import Windows
+from surfaces.api_client import build_key
 from toolyard import tool
 
 DELETED: list[int] = []
@@ -56,8 +59,10 @@ def test_one_of_several_tools_is_chosen_with_a_button(windows: Windows, server: 
     expect(window.answer).to_contain_text("parcel 12 has arrived")
 
 
-def test_a_quiet_line_leads_to_what_connects_a_language_model(windows: Windows, server: Site) -> None:
-    window = windows.open(server)
+def test_a_quiet_line_leads_to_what_connects_a_language_model(windows: Windows, sites: ExitStack) -> None:
+    # An administrator is led to the first steps instead: see test_administration.
+    server = sites.enter_context(start_site(model="toolyard:offline", keys=[build_key("ann")]))
+    window = open_signed_in(windows, server, "ann")
     page = window.page
     notice = page.locator(".offline-notice")
     expect(notice).to_contain_text("No language model is connected")

@@ -22,6 +22,7 @@ const Live = lazy(() => import("../traces/Live"))
 const SharedPage = lazy(() => import("../sharing/SharedPage"))
 const Overview = lazy(() => import("../overview/Overview"))
 const Audit = lazy(() => import("../audit/Audit"))
+const Administration = lazy(() => import("../administration/Administration"))
 
 const RETRY_MS = 1000
 
@@ -84,6 +85,7 @@ function AppContent({ theme, setLanguage }: { theme: ReturnType<typeof useTheme>
             {route.page === "live" && <Live />}
             {route.page === "overview" && <Overview />}
             {route.page === "audit" && <Audit />}
+            {route.page === "administration" && <Administration section={route.id} />}
             {route.page === "shared" && <SharedPage token={route.id} />}
           </Suspense>
         </ErrorBoundary>

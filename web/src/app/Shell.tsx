@@ -1,5 +1,5 @@
 // The frame around every page: navigation, conversations and the signed-in user; on a phone they are a menu that slides in.
-import { Activity, ChartNoAxesCombined, Inbox, Languages, LogOut, Menu, MessagesSquare, Moon, Radio, ScrollText, Server, Sun, SunMoon, Wrench, X } from "lucide-react"
+import { Activity, ChartNoAxesCombined, Inbox, Languages, LogOut, Menu, MessagesSquare, Moon, Radio, Server, Settings2, Sun, SunMoon, Wrench, X } from "lucide-react"
 import { useEffect, useRef, useState, type ReactNode } from "react"
 import { ConversationList } from "../chat/ConversationList"
 import { isAdmin, useMe } from "../session/caller"
@@ -19,7 +19,7 @@ const PAGES = [
   { page: "traces", icon: Activity },
   { page: "live", icon: Radio },
   { page: "overview", icon: ChartNoAxesCombined },
-  { page: "audit", icon: ScrollText },
+  { page: "administration", icon: Settings2 },
 ] as const
 
 interface ShellProps {
@@ -34,7 +34,7 @@ export function Shell({ route, theme, setLanguage, signOut, children }: ShellPro
   const t = useTranslate()
   const [open, setOpen] = useState(false)
   const waiting = useWaitingCount()
-  const pages = isAdmin(useMe()) ? PAGES : PAGES.filter(({ page }) => page !== "audit")
+  const pages = isAdmin(useMe()) ? PAGES : PAGES.filter(({ page }) => page !== "administration")
   useWaitingSignals()
   useEffect(() => setOpen(false), [route.page, route.id])
   const [opener, closer] = [useRef<HTMLButtonElement>(null), useRef<HTMLButtonElement>(null)]
@@ -86,7 +86,7 @@ export function Shell({ route, theme, setLanguage, signOut, children }: ShellPro
         </div>
         <nav aria-label={t("nav.label")} className="pages">
           {pages.map(({ page, icon: Icon }) => (
-            <a key={page} href={buildHref(page)} aria-current={route.page === page ? "page" : undefined}>
+            <a key={page} href={buildHref(page)} aria-current={(route.page === "audit" ? "administration" : route.page) === page ? "page" : undefined}>
               <Icon aria-hidden /> {t(`nav.${page}`)}
               {page === "inbox" && waiting > 0 && <WaitingCount count={waiting} />}
             </a>

@@ -1,16 +1,18 @@
 import { OFFLINE_MODEL, useModels } from "../state/models"
 import { buildHref } from "../app/route"
 import { useTranslate } from "../locales"
+import { isServerAdmin, useMe } from "../session/caller"
 
-/** A line that says that no language model answers here, with a link to the page that tells how to connect one. */
+/** A line that says that no language model answers here, with a link to what connects one: the first steps of an administrator, or how it is done. */
 export function OfflineNotice({ model }: { model: string }) {
   const t = useTranslate()
   const models = useModels()
+  const admin = isServerAdmin(useMe())
   const id = model || models?.models.find((card) => card.default)?.id
   if (id !== OFFLINE_MODEL) return null
   return (
     <p className="offline-notice">
-      {t("offline.line")} <a href={buildHref("setup")}>{t("offline.connect")}</a>
+      {t("offline.line")} {admin ? <a href={buildHref("administration", "start")}>{t("offline.setUp")}</a> : <a href={buildHref("setup")}>{t("offline.connect")}</a>}
     </p>
   )
 }

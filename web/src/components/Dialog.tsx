@@ -2,8 +2,16 @@ import { useLayoutEffect, useRef, type ReactNode } from "react"
 import { X } from "lucide-react"
 import { useTranslate } from "../locales"
 
+interface DialogProps {
+  title: string
+  onClose: () => void
+  /** Whether only its buttons close it, and neither Esc nor a click beside it: what it shows is not shown again. */
+  keepOpen?: boolean
+  children: ReactNode
+}
+
 /** A modal dialog. The browser's own element keeps the focus inside and closes with Esc. */
-export function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children: ReactNode }) {
+export function Dialog({ title, onClose, keepOpen = false, children }: DialogProps) {
   const t = useTranslate()
   const dialog = useRef<HTMLDialogElement>(null)
   // A layout effect, as the dialog has to be closed while it is still in the document: only then does the browser give the
@@ -15,7 +23,7 @@ export function Dialog({ title, onClose, children }: { title: string; onClose: (
     return () => element?.close()
   }, [])
   return (
-    <dialog ref={dialog} aria-label={title} onCancel={onClose} onClick={(event) => event.target === dialog.current && onClose()}>
+    <dialog ref={dialog} aria-label={title} onCancel={(event) => (keepOpen ? event.preventDefault() : onClose())} onClick={(event) => event.target === dialog.current && !keepOpen && onClose()}>
       <div className="dialog-body">
         <header>
           <h2>{title}</h2>

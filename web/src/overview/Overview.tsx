@@ -1,6 +1,7 @@
 // Runs, errors, tokens and latencies over time, in total and by tool and model.
 import { useState } from "react"
 import { Figure } from "../components/Figure"
+import { MissingOperator } from "../components/MissingOperator"
 import { OwnerFilter, useTenantByDefault } from "../components/OwnerFilter"
 import { formatCount, formatDuration } from "../app/format"
 import { buildHref } from "../app/route"
@@ -35,6 +36,7 @@ export default function Overview() {
           ))}
         </div>
       </header>
+      <MissingOperator />
       {problem && !data && <p className="problem">{problem}</p>}
       {data && !data.complete && <p className="about">{t("overview.incomplete")}</p>}
       <dl className="figures">

@@ -12,6 +12,7 @@ import { useLanguage, useTranslate } from "../locales"
 
 const MAX_PER_GROUP = 8
 const MIN_TRACE_ID_CHARS = 8
+const ADMIN_PAGES = new Set<Route["page"]>(["administration", "audit"])
 
 interface Target extends SearchOption {
   page: Route["page"]
@@ -45,7 +46,7 @@ function useTargets(query: string): Target[] {
   return useMemo(() => {
     const matching = (list: Target[]) => list.filter((target) => matchesQuery(`${target.label} ${target.target}`, query)).slice(0, MAX_PER_GROUP)
     const toTarget = (page: Route["page"], target: string, label: string, group: string, detail = ""): Target => ({ id: `${page}/${target}`, page, target, label, group, detail })
-    const pages = ROUTE_PAGES.filter((page) => page !== "shared" && (page !== "audit" || admin)).map((page) => toTarget(page, "", t(`nav.${page}`), t("nav.label")))
+    const pages = ROUTE_PAGES.filter((page) => page !== "shared" && (!ADMIN_PAGES.has(page) || admin)).map((page) => toTarget(page, "", t(`nav.${page}`), t("nav.label")))
     // The server has searched the messages too, so its result is not narrowed by the title.
     const found = (conversations?.conversations ?? []).map(({ id, title }) => toTarget("chat", id, title || t("list.untitled"), t("list.label")))
     const toolTargets = [...tools.values()].map((tool) => toTarget("tools", tool.name, tool.name, t("nav.tools"), tool.description.split("\n")[0]))

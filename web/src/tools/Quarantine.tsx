@@ -20,9 +20,9 @@ interface QuarantineProps {
 export function Quarantine({ server, tools, mayDecide, onDecided }: QuarantineProps) {
   const t = useTranslate()
   const [problem, fail, clear] = useProblem()
-  const decide = (decision: Decision, tool: ServerToolView) => {
+  const decide = (decision: Decision, ...decided: ServerToolView[]) => {
     clear()
-    const body = { tools: [tool.name], hashes: [tool.hash] }
+    const body = { tools: decided.map(({ name }) => name), hashes: decided.map(({ hash }) => hash) }
     requestJson("POST", `servers/${encodeURIComponent(server)}/${decision}`, body).then(onDecided, fail)
   }
   const waiting = tools.filter((tool) => tool.state !== "rejected")
@@ -39,6 +39,15 @@ export function Quarantine({ server, tools, mayDecide, onDecided }: QuarantinePr
         <section className="quarantine">
           <h3>{t("servers.quarantine", { n: waiting.length })}</h3>
           <p className="about">{t("servers.quarantineAbout")}</p>
+          {mayDecide && waiting.length > 1 && (
+            <div className="button-row">
+              {(["accept", "reject"] as const).map((decision) => (
+                <button key={decision} onClick={() => decide(decision, ...waiting)}>
+                  {t(`servers.${decision}All`, { n: waiting.length })}
+                </button>
+              ))}
+            </div>
+          )}
           {waiting.map(renderTool)}
         </section>
       )}

@@ -1,15 +1,20 @@
 import { ArrowLeft } from "lucide-react"
+import { Suspense, lazy } from "react"
 import { Figure } from "../components/Figure"
 import { JsonView } from "../components/JsonView"
 import { formatDuration, formatSpan } from "../app/format"
 import { buildHref } from "../app/route"
 import { describeApprovers } from "../calls/approvalTerms"
+import { isAdmin, useMe } from "../session/caller"
 import { useQuery } from "../wire/useQuery"
 import type { AccessAnswer, ApprovalNeed, ToolCard, ToolFigures } from "../wire/types"
 import { useLanguage, useTranslate, type Language, type MessageKey, type Translate } from "../locales"
 import type { Health } from "./health"
 import { HealthLines } from "./HealthLines"
+import { LastCalls } from "./LastCalls"
 import { TryTool } from "./TryTool"
+
+const ToolAdministration = lazy(() => import("../administration/ToolAdministration"))
 
 interface ToolPageProps {
   tool: ToolCard
@@ -17,6 +22,7 @@ interface ToolPageProps {
   health: Health | null
   /** Called when a call that was made here changes its state. */
   onCallChanged: () => void
+  onRulesChanged: () => void
 }
 
 function describeEffect(tool: ToolCard): MessageKey {
@@ -35,10 +41,11 @@ function listApprovalFacts(tool: ToolCard, need: ApprovalNeed | null, t: Transla
   return facts
 }
 
-export function ToolPage({ tool, figures, health, onCallChanged }: ToolPageProps) {
+export function ToolPage({ tool, figures, health, onCallChanged, onRulesChanged }: ToolPageProps) {
   const t = useTranslate()
   const language = useLanguage()
-  const { data } = useQuery<AccessAnswer>(`access?tool=${encodeURIComponent(tool.name)}`)
+  const admin = isAdmin(useMe())
+  const { data, refetch } = useQuery<AccessAnswer>(`access?tool=${encodeURIComponent(tool.name)}`)
   const venue = ["function", "mcp", "client", "provider"].includes(tool.venue) ? t(`venue.${tool.venue}` as MessageKey) : tool.venue
   const facts: [string, string][] = [
     [t("tools.runs"), tool.venue === "mcp" ? `${venue} · ${tool.server_id}` : venue],
@@ -80,7 +87,19 @@ export function ToolPage({ tool, figures, health, onCallChanged }: ToolPageProps
           ))}
         </dl>
       </section>
+      {admin && (
+        <Suspense fallback={null}>
+          <ToolAdministration
+            tool={tool.name}
+            onChanged={() => {
+              refetch()
+              onRulesChanged()
+            }}
+          />
+        </Suspense>
+      )}
       {tool.venue !== "provider" && <TryTool tool={tool} onCallChanged={onCallChanged} />}
+      <LastCalls tool={tool.name} />
       <details className="schema">
         <summary>{t("tools.schema")}</summary>
         <JsonView value={tool.parameters} />

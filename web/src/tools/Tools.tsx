@@ -14,7 +14,7 @@ export default function Tools({ name }: { name: string }) {
   const t = useTranslate()
   const [text, setText] = useState("")
   const everyone = useTenantByDefault()
-  const { data, problem } = useQuery<ToolList>("tools")
+  const { data, problem, refetch } = useQuery<ToolList>("tools")
   const week = useQuery<OverviewAnswer>(`overview?hours=168${everyone ? "&whose=tenant" : ""}`, WEEK_POLL_MS)
   const toolHealth = useQuery<{ tools: { schema_only: string[] } }>("ai/tools/health")
   const findFigures = (tool: ToolCard) => week.data?.overview.tools.find((figures) => figures.tool === tool.name)
@@ -43,7 +43,7 @@ export default function Tools({ name }: { name: string }) {
       </section>
       <div className="split-page">
         {chosen ? (
-          <ToolPage key={chosen.name} tool={chosen} figures={findFigures(chosen)} health={findHealth(chosen)} onCallChanged={week.refetch} />
+          <ToolPage key={chosen.name} tool={chosen} figures={findFigures(chosen)} health={findHealth(chosen)} onCallChanged={week.refetch} onRulesChanged={refetch} />
         ) : (
           data && <p className="empty">{name ? t("tools.unknown", { tool: name }) : t("tools.choose")}</p>
         )}

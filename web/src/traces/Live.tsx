@@ -1,5 +1,6 @@
 // The runs that are active or waiting now.
 import { useState } from "react"
+import { MissingOperator } from "../components/MissingOperator"
 import { OwnerFilter, useTenantByDefault } from "../components/OwnerFilter"
 import type { LiveAnswer } from "../wire/types"
 import { useQuery } from "../wire/useQuery"
@@ -18,6 +19,7 @@ export default function Live() {
         <h1>{t("live.title")}</h1>
         <OwnerFilter everyone={everyone} onChange={setEveryone} />
       </header>
+      <MissingOperator />
       {problem && !data && <p className="problem">{problem}</p>}
       {data?.count === 0 && <p className="empty">{t("live.none")}</p>}
       <ul className="cards">

@@ -1,6 +1,7 @@
 import { X } from "lucide-react"
 import { useMemo, useState, type FormEvent } from "react"
 import { SelectFilter, TextFilter } from "../components/Filters"
+import { MissingOperator } from "../components/MissingOperator"
 import { OwnerFilter, useTenantByDefault } from "../components/OwnerFilter"
 import { formatCount, formatDuration, formatShortDateTime } from "../app/format"
 import { navigate, buildHref } from "../app/route"
@@ -30,6 +31,7 @@ export function RunTable({ conversation }: { conversation: string }) {
         <h1>{t("traces.title")}</h1>
         <OwnerFilter everyone={everyone} onChange={setEveryone} />
       </header>
+      <MissingOperator />
       <div className="filters">
         <FindById label={t("traces.find")} find={(id) => navigate("traces", id)} />
         {!conversation && <FindById label={t("traces.findConversation")} find={(id) => navigate("traces", `in:${id}`)} />}

@@ -360,6 +360,24 @@ export interface Compaction {
   usage: Usage
 }
 
+export interface ConnectionList {
+  connections: Array<ConnectionView>
+  count: number
+  success: boolean
+}
+
+export interface ConnectionView {
+  server_id: string
+  server_name: string
+  address: string
+  issuer: string
+  scope: string
+  expires_at: string | null
+  renewable: boolean
+  shared: boolean
+  problem: string
+}
+
 export interface Conversation {
   id: string
   user: string
@@ -480,6 +498,13 @@ export interface FilePart {
   name: string
 }
 
+export interface FixedSetting {
+  name: string
+  value: string
+  location: string
+  note: string
+}
+
 export type Fleeting = TextAppended | ReasoningAppended | ArgumentsAppended | CallProgressed
 
 export interface ForkOrigin {
@@ -511,7 +536,37 @@ export interface ImagePart {
   url: string
 }
 
+export interface ImportedServers {
+  servers: Array<ServerView>
+  count: number
+  message: string
+  success: boolean
+}
+
 export type Item = SystemText | UserMessage | ModelText | Reasoning | Call | Result
+
+export interface KeyList {
+  keys: Array<KeyView>
+  count: number
+  success: boolean
+}
+
+export interface KeyView {
+  name: string
+  user: string
+  roles: Array<string>
+  tenant: string
+  divisions: Array<string>
+  trusted: boolean
+  tools: Array<string>
+  models: Array<string>
+  origins: Array<string>
+  not_before: number
+  expires_at: number
+  created_at: number
+  previous_until: number
+  last_used_at: number
+}
 
 export interface Latency {
   at: number
@@ -604,6 +659,13 @@ export interface ModelText {
   seal?: Seal | null
   suggestions?: Array<Suggestion>
   logprobs?: string
+}
+
+export interface NewKeyAnswer {
+  key: KeyView
+  secret: string
+  message: string
+  success: boolean
 }
 
 export interface NewShareAnswer {
@@ -702,6 +764,12 @@ export interface OverviewAnswer {
 
 export type Part = TextPart | ImagePart | FilePart
 
+export interface PersonList {
+  people: Array<SignedInPerson>
+  count: number
+  success: boolean
+}
+
 export interface Point {
   at: number
   runs: number
@@ -767,6 +835,41 @@ export interface Problem {
   details?: Record<string, unknown>
 }
 
+export interface ProviderCheck {
+  ok: boolean
+  message: string
+  models: Array<string>
+  reply: string
+  duration_ms: number
+}
+
+export interface ProviderConfigView {
+  name: string
+  base_url: string
+  models: ProviderModelsView
+  api_key: string
+  enabled: boolean
+}
+
+export interface ProviderList {
+  providers: Array<ProviderView>
+  count: number
+  default_provider: string | null
+  success: boolean
+}
+
+export interface ProviderModelView {
+  model_name: string
+  max_tokens: number | null
+  description: string | null
+}
+
+export interface ProviderModelsView {
+  main: ProviderModelView
+  all: Array<string>
+  small: ProviderModelView | null
+}
+
 export interface ProviderOptions {
   max_uses?: number
   allowed_domains?: Array<string>
@@ -778,6 +881,22 @@ export interface ProviderOptions {
 export interface ProviderSetup {
   name: string
   key_variable: string
+}
+
+export interface ProviderTestAnswer {
+  provider_id: string
+  test: ProviderCheck
+  message: string
+  success: boolean
+}
+
+export interface ProviderView {
+  id: string
+  config: ProviderConfigView
+  has_key: boolean
+  enabled: boolean
+  created_at: string | null
+  updated_at: string | null
 }
 
 export interface Reasoning {
@@ -809,6 +928,13 @@ export interface RecordedTurn {
 export interface RecordedTurnAnswer {
   turn: RecordedTurn
   success: boolean
+}
+
+export interface RemovedServer {
+  server: ServerView
+  message: string
+  success: boolean
+  bound_names: Array<string>
 }
 
 export interface RequestKey {
@@ -915,9 +1041,21 @@ export interface Seal {
   data: string
 }
 
+export interface ServerAnswer {
+  server: ServerView
+  message: string
+  success: boolean
+}
+
 export interface ServerList {
   servers: Array<ServerView>
   count: number
+  success: boolean
+}
+
+export interface ServerTestAnswer {
+  test: ServerTrial
+  message: string
   success: boolean
 }
 
@@ -939,6 +1077,15 @@ export interface ServerTools {
   tools: Array<ServerToolView>
   message: string
   success: boolean
+}
+
+export interface ServerTrial {
+  ok: boolean
+  error: string
+  needs_sign_in: boolean
+  protocol: string
+  tools: Array<Record<string, unknown>>
+  log: Array<string>
 }
 
 export interface ServerView {
@@ -964,6 +1111,49 @@ export interface ServerView {
   conflict: string
   warning: string
   log: Array<string>
+}
+
+export interface SettingAnswer {
+  setting: SettingEntry
+  message: string
+  success: boolean
+}
+
+export interface SettingEntry {
+  kind: string
+  name: string
+  value: unknown
+  source: "file" | "store"
+  location: string
+  version: string
+  conflict: string
+  problem: string
+  changed_by: string
+  changed_at: number
+}
+
+export interface SettingField {
+  name: string
+  expects: string
+  choices: Array<string>
+  secret: boolean
+  required: boolean
+  effect: string
+  fields: Array<SettingField>
+}
+
+export interface SettingForm {
+  kind: string
+  fields: Array<SettingField>
+}
+
+export interface SettingList {
+  settings: Array<SettingEntry>
+  count: number
+  forms: Array<SettingForm>
+  fixed: Array<FixedSetting>
+  secret: string
+  success: boolean
 }
 
 export interface Settings {
@@ -1038,6 +1228,25 @@ export interface SignInOptions {
   idle_s: number
   total_s: number
   success: boolean
+}
+
+export interface SignInPage {
+  authorization_url: string
+  state: string
+  expires_at: string | null
+  message: string
+  success: boolean
+}
+
+export interface SignedInPerson {
+  user: string
+  tenant: string
+  roles: Array<string>
+  source: "key" | "provider" | "token"
+  key: string
+  sessions: number
+  signed_in_at: number
+  last_used_at: number
 }
 
 export interface StopRequested {

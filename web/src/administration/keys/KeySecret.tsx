@@ -1,0 +1,23 @@
+import { CopyButton } from "../../components/CopyButton"
+import { Dialog } from "../../components/Dialog"
+import { useAdministrationText } from "../../locales/administration"
+import type { NewKeyAnswer } from "../../wire/types"
+
+/** Shows the secret of a key once. */
+export function KeySecret({ answer, onClose }: { answer: NewKeyAnswer; onClose: () => void }) {
+  const a = useAdministrationText()
+  return (
+    <Dialog title={answer.key.name} onClose={onClose} keepOpen>
+      <p>{a("keys.secret", { name: answer.key.name })}</p>
+      <div className="new-secret">
+        <code>{answer.secret}</code>
+        <CopyButton text={answer.secret} label={a("keys.copy")} />
+      </div>
+      <footer>
+        <button className="primary" onClick={onClose}>
+          {a("keys.kept")}
+        </button>
+      </footer>
+    </Dialog>
+  )
+}

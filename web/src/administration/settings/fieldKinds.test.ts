@@ -1,0 +1,45 @@
+import { expect, test } from "vitest"
+import { chooseFieldKind, findFieldProblem, parseSuggestion, shortenProblems, splitLines, summarizeValue, withValue } from "./fieldKinds"
+
+test.each([
+  ["a text", [], true, "secret"],
+  ["a text", [], false, "text"],
+  ["a URL that begins with http:// or https://", [], false, "text"],
+  ["a table", [], true, "table"],
+  ['one of "", "chat"', ["chat"], false, "choice"],
+  ['a list, each one of "user"', ["user"], false, "choices"],
+  ["a list of texts", [], false, "lines"],
+  ["a text that is not empty or a list of texts that are not empty", [], false, "lines"],
+  ['a whole number or one of "", "adaptive"', ["adaptive"], false, "suggestion"],
+  ["a whole number from 0 to 1000000000", [], false, "integer"],
+  ["a number", [], false, "number"],
+  ["true or false", [], false, "yesNo"],
+] as [string, string[], boolean, string][])("%s, choices %j, secret %s: %s", (expects, choices, secret, kind) => {
+  expect(chooseFieldKind({ name: "any", expects, choices, secret })).toBe(kind)
+})
+
+test("empty lines are no values, and a text without any line is no list", () => {
+  expect([splitLines(" a \n\nb"), splitLines(" \n")]).toEqual([["a", "b"], undefined])
+})
+
+test("a suggestion is a number if it looks like one", () => {
+  expect([parseSuggestion("2048"), parseSuggestion(" high "), parseSuggestion(" ")]).toEqual([2048, "high", undefined])
+})
+
+test("an undefined value is left out", () => {
+  expect([withValue({ a: 1, b: 2 }, "a", undefined), withValue({ a: 1 }, "a", false)]).toEqual([{ b: 2 }, { a: false }])
+})
+
+test("a problem inside of a field belongs to it, and one of a field with a longer name does not", () => {
+  const problems = { "headers.X-Key": "is wrong", headers_more: "too" }
+  expect([findFieldProblem(problems, "headers"), findFieldProblem(problems, "header")]).toEqual(["is wrong", ""])
+})
+
+test("a summary says of a secret that it is stored, and of a table only the names", () => {
+  expect([summarizeValue("***", "stored"), summarizeValue({ "X-Key": "***" }, "stored"), summarizeValue(["a", "b"], "stored"), summarizeValue(0.5, "stored")]).toEqual(["stored", "X-Key", "a, b", "0.5"])
+})
+
+test("an error at a field does not name the entry again", () => {
+  const problems = { top_p: 'model_options."a:b".top_p must be from 0 to 1', api_key: "was given for another address" }
+  expect(shortenProblems(problems, "model_options")).toEqual({ top_p: "must be from 0 to 1", api_key: "was given for another address" })
+})

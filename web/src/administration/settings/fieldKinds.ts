@@ -1,0 +1,69 @@
+// Which input a field of a setting gets, and its values. Pure.
+import type { SettingField } from "../../wire/types"
+
+/** What answers hold in place of a secret; sent back, it leaves the secret as it is. */
+export const MASK = "***"
+
+export type Values = Record<string, unknown>
+export type FieldKind = "table" | "choices" | "choice" | "suggestion" | "lines" | "yesNo" | "integer" | "number" | "secret" | "long" | "text"
+
+/** Return the input for a field, by the server's description of what it expects. */
+export function chooseFieldKind({ name, expects, choices, secret }: Pick<SettingField, "name" | "expects" | "choices" | "secret">): FieldKind {
+  if (name === "system_prompt") return "long" // the only text of several lines
+  if (expects === "a table") return "table"
+  if (/(^| or )a list\b/.test(expects)) return choices.length ? "choices" : "lines"
+  if (choices.length) return /^a (whole )?number/.test(expects) ? "suggestion" : "choice"
+  if (expects === "true or false") return "yesNo"
+  if (expects.startsWith("a whole number")) return "integer"
+  if (expects.startsWith("a number")) return "number"
+  return secret ? "secret" : "text"
+}
+
+/** Return the lines of a text that are not blank, or undefined if there are none. */
+export function splitLines(text: string): string[] | undefined {
+  const lines = text.split("\n").map((line) => line.trim())
+  const present = lines.filter(Boolean)
+  return present.length ? present : undefined
+}
+
+/** Return a value as lines: a list with a line for each item, or a single text. */
+export function joinLines(value: unknown): string {
+  return Array.isArray(value) ? value.join("\n") : typeof value === "string" ? value : ""
+}
+
+/** Return a number if the text is one, else the text; undefined if it is empty. */
+export function parseSuggestion(text: string): string | number | undefined {
+  const trimmed = text.trim()
+  if (!trimmed) return undefined
+  return /^\d+$/.test(trimmed) ? Number(trimmed) : trimmed
+}
+
+/** Return the values with one of them replaced, or left out if it is undefined. */
+export function withValue(values: Values, name: string, value: unknown): Values {
+  const { [name]: _, ...rest } = values
+  return value === undefined ? rest : { ...values, [name]: value }
+}
+
+/** Return the errors of fields without the place of the entry in a file, which the form itself shows. */
+export function shortenProblems(problems: Record<string, string>, kind: string): Record<string, string> {
+  const shorten = (key: string, message: string) => {
+    const end = message.indexOf(`${key} `)
+    return message.startsWith(`${kind}.`) && end > 0 ? message.slice(end + key.length + 1) : message
+  }
+  return Object.fromEntries(Object.entries(problems).map(([key, message]) => [key, shorten(key, message)]))
+}
+
+/** Return the errors of a field: those under its own name, and those of what is inside of it. */
+export function findFieldProblem(problems: Record<string, string>, name: string): string {
+  return Object.entries(problems)
+    .filter(([key]) => key === name || key.startsWith(`${name}.`))
+    .map(([, message]) => message)
+    .join("; ")
+}
+
+/** Return a value in few words, for a list of entries; of a table only the names. */
+export function summarizeValue(value: unknown, stored: string): string {
+  if (Array.isArray(value)) return value.join(", ")
+  if (typeof value === "object" && value !== null) return Object.keys(value).join(", ")
+  return value === MASK ? stored : String(value ?? "")
+}
