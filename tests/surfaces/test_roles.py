@@ -165,6 +165,8 @@ ROWS = [
     Row("POST", "/servers/{server_id}/login", ADMINISTERS_SERVER, body={"redirect_uri": "http://example.org/"}),
     Row("POST", "/servers/{server_id}/login/answer", ADMINISTERS_SERVER, body={"state": "x", "code": "x"}),
     Row("DELETE", "/servers/{server_id}/login", ADMINISTERS_SERVER),
+    Row("GET", "/usage", WITH_KEY),
+    Row("GET", "/budgets", WITH_KEY),
     Row("GET", "/connections", WITH_KEY),
     Row("DELETE", "/connections/{server_id}", WITH_KEY),
     Row("POST", "/servers/{server_id}/start", ADMINISTERS_SERVER),

@@ -560,6 +560,7 @@ export interface KeyView {
   trusted: boolean
   tools: Array<string>
   models: Array<string>
+  server_tools: "" | "all" | "none"
   origins: Array<string>
   not_before: number
   expires_at: number
