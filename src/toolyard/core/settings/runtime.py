@@ -16,7 +16,14 @@ from toolyard.core.errors import Invalid, NotFound
 from toolyard.core.json_types import is_list, is_object
 from toolyard.core.masking import MASK, mask_addresses
 from toolyard.core.settings.budgets import BudgetRule
-from toolyard.core.settings.checks import MAX_PROBLEMS, SettingChecker, Tree, check_characters, format_path
+from toolyard.core.settings.checks import (
+    MAX_PROBLEMS,
+    SettingChecker,
+    SettingProblem,
+    Tree,
+    check_characters,
+    format_path,
+)
 from toolyard.core.settings.effects import find_effect
 from toolyard.core.settings.kinds import (
     Kind,
@@ -79,7 +86,7 @@ class RuntimeSettings(Struct, frozen=True, kw_only=True):
     def model_patterns(self) -> tuple[str, ...]:
         return tuple(name for name in self.models if is_pattern(name))
 
-    def iter_problems(self) -> Iterator[tuple[str, str]]:
+    def iter_problems(self) -> Iterator[SettingProblem]:
         for pattern in self.model_patterns:
             if not is_safe_pattern(pattern):
                 yield "models", f"{pattern[:80]!r} must begin with a provider's name, as openai:gpt-4o* does"

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from toolyard.core.errors import Misconfigured
 from toolyard.core.settings.budgets import RESERVE_OUTPUT_TOKENS, iter_currency_problems
-from toolyard.core.settings.checks import KeyPath
+from toolyard.core.settings.checks import KeyPath, SettingProblem
 from toolyard.core.settings.limits import Budget, LimitsConfig, SessionLimits
 from toolyard.core.settings.network_addresses import is_loopback
 from toolyard.core.settings.runtime import FixedSetting, ModelOptions, RuntimeSettings, get_runtime_type
@@ -262,7 +262,7 @@ class Config(RuntimeSettings, Struct, frozen=True, kw_only=True):
     telemetry: TelemetryConfig | None = None
     log: LogConfig = LogConfig()
 
-    def iter_problems(self) -> Iterator[tuple[str, str]]:
+    def iter_problems(self) -> Iterator[SettingProblem]:
         yield from super().iter_problems()
         yield from iter_currency_problems(self.budgets, self.prices)
         for network in self.trusted_proxies:

@@ -7,6 +7,7 @@ from litestar.params import FromPath, QueryParameter
 from msgspec import Struct
 
 from toolyard.core.errors import Invalid
+from toolyard.core.settings.model_names import PLAIN
 from toolyard.surfaces.http.request_context import HttpRequest
 from toolyard.surfaces.openai.errors import OPENAI_ERRORS
 from toolyard.surfaces.shared.whole_history.model_list import (
@@ -18,7 +19,6 @@ from toolyard.surfaces.shared.whole_history.model_list import (
     build_anthropic_page,
     list_models,
 )
-from toolyard.surfaces.shared.whole_history.sent_fields import PLAIN
 
 CREATED = 1_700_000_000
 """OpenAI's clients need a time; providers do not tell when a model was made."""
