@@ -98,8 +98,6 @@ class Deps:
 
     def cap_limits(self, run: RunState) -> Limits:
         """Return the limits of a run: those that it has from the server are no higher than the server's are now."""
-        if run.started_at >= self.limit_versions.changed_at:
-            return run.limits
         return run.limits.follow_lowered(self.limit_versions.get_at(run.started_at), self.limits)
 
     def division_for(self, caller: Caller) -> Division:

@@ -115,30 +115,26 @@ class PolicyCheck:
 
     def _ask_policy(self, entry: RegisteredTool, call: CallState, state: State) -> Verdict:
         verdict = self._offers.judge(entry.tool, state, call.arguments)
-        earlier = self._offers.find_earlier(entry.tool, state)
         is_confirmed = call.call.confirm == "given" and _choose_terms(entry.tool, verdict) is None
         if verdict.decision == "ask" and is_confirmed:
             # The user confirmed in the message that started this run, and may decide in their own conversation.
             verdict = Verdict("allow", "confirmed in the message")
         for floor in (
             _find_confirmation_floor(call.call),
-            *(
-                self._find_trust_floor(tool, call, state, trust)
-                for tool in (entry.tool, earlier)
-                if tool is not None
-                for trust in self._list_trust(state)
-            ),
+            self._find_trust_floor(entry.tool, call, state, self.trust_versions.current),
+            *self._list_earlier_floors(entry.tool, call, state),
             find_denial(entry.hooks.authorize, get_caller(state)),
         ):
             verdict = verdict.raise_to(floor)
         return verdict
 
-    def _list_trust(self, state: State) -> Sequence[TrustRules]:
-        """Return the rules that count after untrusted content: those of now, and those that the run began with."""
+    def _list_earlier_floors(self, tool: Tool, call: CallState, state: State) -> Sequence[Verdict | None]:
+        """Return the floors of a call by the rules that its run began with, if others were set since."""
         versions, run = self.trust_versions, state.run
-        if run is None or run.started_at >= versions.changed_at:
-            return (versions.current,)
-        return versions.current, versions.get_at(run.started_at)
+        earlier = self._offers.find_earlier(tool, state)
+        if run is None or (earlier is None and run.started_at >= versions.changed_at):
+            return ()
+        return (self._find_trust_floor(earlier or tool, call, state, versions.get_at(run.started_at)),)
 
     def _find_trust_floor(self, tool: Tool, call: CallState, state: State, trust: TrustRules) -> Verdict | None:
         """Return the floor of a call after untrusted content. What a person asked for directly has none."""

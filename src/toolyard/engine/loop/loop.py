@@ -68,7 +68,8 @@ async def drive(journal: Journal, deps: Deps) -> None:
             state = await read_stored_state(journal) if is_takeover else journal.require_state()
             now = deps.clock.now()
             held = find_held(state, journal.epoch, deps.registry, now) if deps.registry.is_starting else NOTHING_HELD
-            step = plan(follow_lowered_limits(state, deps), journal.epoch, now, held)
+            are_limits_changed = state.run is not None and state.run.started_at < deps.limit_versions.changed_at
+            step = plan(follow_lowered_limits(state, deps) if are_limits_changed else state, journal.epoch, now, held)
             match step:  # frequent steps first
                 case Wait(until):
                     judged = None  # a call that was held is checked again: its server may list another tool now
@@ -97,10 +98,9 @@ async def drive(journal: Journal, deps: Deps) -> None:
 
 
 def follow_lowered_limits(state: State, deps: Deps) -> State:
-    """Return the state with limits that were lowered since its run began; the state itself if none were."""
-    if state.run is None or (limits := deps.cap_limits(state.run)) is state.run.limits:
-        return state
-    return replace(state, run=replace(state.run, limits=limits))
+    """Return the state to plan with if the server's limits were changed since its run began."""
+    run = state.run
+    return replace(state, run=replace(run, limits=deps.cap_limits(run))) if run is not None else state
 
 
 async def record_takeover(journal: Journal, deps: Deps) -> bool:

@@ -63,7 +63,7 @@ class Offers:
             state.has_handles,
             denied,
             search_plan,
-            self.registry.rules.changed_since(run.started_at) and run.started_at,
+            0.0 if run.started_at >= self.registry.rules.versions.changed_at else run.started_at,
         )
         # The application's tools are not hashable and belong to one request: the run's id stands for them.
         key: object = (basis, run.id) if run.request.app_tools else basis
@@ -146,10 +146,11 @@ class Offers:
 
     def find_earlier(self, tool: Tool, state: State) -> Tool | None:
         """Return a tool as it was when the run began, if rules were set since."""
-        if state.run is None or not self.registry.rules.changed_since(state.run.started_at):
+        rules, run = self.registry.rules, state.run
+        if run is None or run.started_at >= rules.versions.changed_at:
             return None
         entry = self.registry.find(tool.name, caller=get_caller(state))
-        return self.registry.rules.find_earlier(entry.listed, state.run.started_at) if entry else None
+        return rules.apply_at(entry.listed, run.started_at) if entry else None
 
     def _list_denied(self, caller: Caller) -> frozenset[str]:
         return frozenset(

@@ -13,24 +13,18 @@ class RuleBook:
 
     def __init__(self, configured: Collection[str] = ()) -> None:
         self._configured = frozenset(configured)
-        self._versions = Versions[Mapping[str, ToolRules]]({})
+        self.versions = Versions[Mapping[str, ToolRules]]({})
 
     def replace(self, rules: Mapping[str, ToolRules], now: float) -> bool:
         """Set the rules by the names of their tools. Return whether they are others than before."""
-        return self._versions.replace(rules, now)
+        return self.versions.replace(rules, now)
 
     def apply(self, tool: Tool) -> Tool:
-        return self._apply(tool, self._versions.current)
+        return self._apply(tool, self.versions.current)
 
-    def find_earlier(self, listed: Tool, since: float) -> Tool | None:
-        """Return a tool as it was at a time, if other rules have been set since; None if none have."""
-        if since >= self._versions.changed_at:
-            return None
-        return self._apply(listed, self._versions.get_at(since))
-
-    def changed_since(self, at: float) -> float:
-        """Return when rules were last set, if that was after this time; 0 otherwise."""
-        return self._versions.changed_at if self._versions.changed_at > at else 0.0
+    def apply_at(self, listed: Tool, at: float) -> Tool:
+        """Return a tool, as its venue lists it, with the rules that counted at a time."""
+        return self._apply(listed, self.versions.get_at(at))
 
     def _apply(self, tool: Tool, rules: Mapping[str, ToolRules]) -> Tool:
         if not rules or not self._configured.isdisjoint(tool.names):
