@@ -12,7 +12,7 @@ from page.site import HOLD, Site, start_site
 from page.window import Windows
 from toolyard import tool
 from toolyard.core.ports import Model
-from toolyard.core.settings.model_cards import Price
+from toolyard.core.settings.prices import Price
 from toolyard.models.chat import OpenAIChat
 from toolyard.testing import call, say
 from wire.strict_chat import StrictChat, says
