@@ -15,7 +15,11 @@ export const MESSAGES: Record<Language, Record<MessageKey, string>> = { en, de, 
 
 /** Return a function that looks up a text and fills in its `{name}` placeholders. */
 export function createTranslate(language: Language): Translate {
-  return (key, values) => MESSAGES[language][key].replace(/\{(\w+)\}/g, (placeholder, name: string) => String(values?.[name] ?? placeholder))
+  return (key, values) => fillPlaceholders(MESSAGES[language][key], values)
+}
+
+export function fillPlaceholders(text: string, values?: Record<string, string | number>): string {
+  return text.replace(/\{(\w+)\}/g, (placeholder, name: string) => String(values?.[name] ?? placeholder))
 }
 
 /** Return the language that was chosen in this browser, else the browser's own. */

@@ -1,13 +1,21 @@
-import { expect, test } from "vitest"
+import { describe, expect, test } from "vitest"
 import { LANGUAGE_NAMES, MESSAGES } from "."
+import { USAGE_MESSAGES } from "./usage"
 
 const placeholders = (text: string) => [...text.matchAll(/\{(\w+)\}/g)].map(([, name]) => name).sort()
 
-test.each(Object.keys(LANGUAGE_NAMES) as (keyof typeof LANGUAGE_NAMES)[])("%s has every text, with the placeholders of the English one", (language) => {
-  expect(Object.keys(MESSAGES[language]).sort()).toEqual(Object.keys(MESSAGES.en).sort())
-  for (const [key, text] of Object.entries(MESSAGES.en)) {
-    const translated = MESSAGES[language][key as keyof typeof MESSAGES.en]
-    expect(translated, key).not.toBe("")
-    expect(placeholders(translated), key).toEqual(placeholders(text))
-  }
+const languages = Object.keys(LANGUAGE_NAMES) as (keyof typeof LANGUAGE_NAMES)[]
+
+describe.each([
+  ["the page", MESSAGES as Record<string, Record<string, string>>],
+  ["usage", USAGE_MESSAGES as Record<string, Record<string, string>>],
+])("of %s", (_, messages) => {
+  test.each(languages)("%s has every text, with the placeholders of the English one", (language) => {
+    const [english, translated] = [messages["en"]!, messages[language]!]
+    expect(Object.keys(translated).sort()).toEqual(Object.keys(english).sort())
+    for (const [key, text] of Object.entries(english)) {
+      expect(translated[key], key).not.toBe("")
+      expect(placeholders(translated[key]!), key).toEqual(placeholders(text))
+    }
+  })
 })

@@ -167,6 +167,26 @@ export interface BranchSummary {
   left_at: string
 }
 
+export interface BudgetList {
+  budgets: Array<BudgetView>
+  count: number
+  success: boolean
+}
+
+export interface BudgetView {
+  name: string
+  scope: string
+  scope_name: string
+  period: string
+  currency: string
+  amount: number
+  spent: number
+  reserved: number
+  left: number
+  overdraft: number
+  applies: boolean
+}
+
 export interface Call {
   type: "call"
   id: string
@@ -284,6 +304,7 @@ export interface CallSpan {
   outcome: "cancelled" | "denied" | "error" | "expired" | "ok" | "timeout" | "unknown" | null
   error: Problem | null
   duration_ms: number | null
+  cost: Cost | null
 }
 
 export interface CallStarted {
@@ -357,6 +378,7 @@ export interface Compaction {
   summarised: boolean
   problem: Problem | null
   usage: Usage
+  cost: Cost | null
 }
 
 export interface Conversation {
@@ -1000,6 +1022,7 @@ export interface SettingsChange {
   language?: string
   options?: Options
   metadata?: Record<string, string>
+  preset?: string
   enable_tool?: string
   disable_tool?: string
   available_tools?: Array<string>
@@ -1242,6 +1265,7 @@ export interface TurnSpan {
   finish: "calls" | "cancelled" | "length" | "paused" | "refused" | "stop" | null
   problem: Problem | null
   usage: Usage
+  cost: Cost | null
   restarted: number
 }
 
@@ -1272,6 +1296,38 @@ export interface Usage {
   cache_writes_1h?: number
   reasoning_tokens?: number
   tool_uses?: Record<string, number>
+}
+
+export interface UsageLine {
+  day?: string
+  tenant?: string
+  user?: string
+  key?: string
+  model?: string
+  tool?: string
+  preset?: string
+  currency: string | null
+  cost: number | null
+  cost_micros: number | null
+  turns: number
+  input_tokens: number
+  cached_tokens: number
+  cache_writes_5m: number
+  cache_writes_1h: number
+  output_tokens: number
+  reasoning_tokens: number
+  uses: number
+  unknown_costs: number
+  estimated_costs: number
+}
+
+export interface UsageReport {
+  from: string
+  to: string
+  group_by: Array<string>
+  usage: Array<UsageLine>
+  complete: boolean
+  success: boolean
 }
 
 export interface UserLocation {

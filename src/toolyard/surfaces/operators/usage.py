@@ -59,6 +59,8 @@ class BudgetView(Struct, kw_only=True):
     left: float
     """What is neither spent nor reserved; below zero after an overdraft."""
     overdraft: float
+    applies: bool
+    """Whether runs of the caller count to it. Operators of the server see the budgets of others as well."""
 
 
 class BudgetList(Struct, kw_only=True):
@@ -130,11 +132,12 @@ async def list_budgets(request: HttpRequest) -> BudgetList:
     stored = {list_key(balance): balance for balance in await service.read_balances(sorted({*periods.values()}))}
     views: list[BudgetView] = []
     for name, rule in service.spending.budgets.items():
-        scopes = {rule.find_scope(caller, "")}
+        own = rule.find_scope(caller, "")
+        scopes = {own}
         if caller.observes_server:
             scopes |= {scope for budget, scope, period in stored if (budget, period) == (name, periods[name])}
         keys = [(name, scope, periods[name]) for scope in sorted(scope for scope in scopes if scope is not None)]
-        views += [_build_view(rule, stored.get(key) or build_balance(key)) for key in keys]
+        views += [_build_view(rule, stored.get(key) or build_balance(key), own) for key in keys]
     return BudgetList(budgets=views, count=len(views))
 
 
@@ -145,7 +148,7 @@ def _sees_others(caller: Caller) -> bool:
     return bool(caller.roles & {"admin", "operator"})
 
 
-def _build_view(rule: BudgetRule, balance: BudgetBalance) -> BudgetView:
+def _build_view(rule: BudgetRule, balance: BudgetBalance, own_scope: str | None) -> BudgetView:
     return BudgetView(
         name=balance.budget,
         scope=rule.scope,
@@ -157,6 +160,7 @@ def _build_view(rule: BudgetRule, balance: BudgetBalance) -> BudgetView:
         reserved=balance.reserved / MICROS,
         left=(rule.micros - balance.spent - balance.reserved) / MICROS,
         overdraft=balance.overdraft / MICROS,
+        applies=balance.scope == own_scope,
     )
 
 
