@@ -30,7 +30,8 @@ export default function Usage() {
   const [days, setDays] = useState(() => listDefaultDays(Date.now()))
   const splits = SPLITS.filter((name) => everyone || name !== "user")
   const shown = splits.includes(split) ? split : "model"
-  const { data, problem } = useQuery<UsageReport>(buildUsagePath(days, shown, everyone))
+  const people = me.tenant ? "user" : "tenant,user" // people of two tenants may have one name
+  const { data, problem } = useQuery<UsageReport>(buildUsagePath(days, shown === "user" ? people : shown, everyone))
   const rows = data ? buildRows(data.usage, shown) : []
   const { turns, spending } = sumRows(rows)
   const figure = (value: string) => (data ? value : "–")
@@ -50,7 +51,7 @@ export default function Usage() {
           <span>{u("to")}</span>
           <input type="date" value={days.to} min={days.from} onChange={(event) => setDays({ ...days, to: event.target.value })} />
         </label>
-        <a className="button" href={resolveUrl(buildUsagePath(days, everyone ? "day,user,model" : "day,model", everyone, "csv")).href} download>
+        <a className="button" href={resolveUrl(buildUsagePath(days, everyone ? `day,${people},model` : "day,model", everyone, "csv")).href} download>
           <Download aria-hidden /> {u("csv")}
         </a>
         <small className="about">{u("utc")}</small>

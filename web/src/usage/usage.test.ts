@@ -41,6 +41,12 @@ describe("a table of usage", () => {
     expect([turns, spending.inputTokens, describeCost(spending, "en")]).toEqual([5, 300, "€0.90 + $0.50 + unknown"])
   })
 
+  test("tells people of the same name apart by their tenants", () => {
+    const lines = ["", "acme", "other"].map((tenant) => ({ ...LINE, user: "ann", tenant }))
+    expect(buildRows(lines, "user").map((row) => row.name)).toEqual(["ann", "ann · acme", "ann · other"])
+    expect(buildRows([{ ...LINE, user: "ann" }], "user").map((row) => row.name)).toEqual(["ann"])
+  })
+
   test("begins with the latest day", () => {
     const days = ["2027-01-02", "2027-01-10"].map((day) => ({ ...LINE, day }))
     expect(buildRows(days, "day").map((row) => row.name)).toEqual(["2027-01-10", "2027-01-02"])

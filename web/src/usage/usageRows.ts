@@ -15,11 +15,11 @@ export interface UsageTableRow {
 const DAY_MS = 86_400_000
 const DEFAULT_DAYS = 30
 
-/** Return a row for each name. The server has a line for each currency and one for what is unknown; they are put together. */
+/** Return a row for each name; people of lines with a tenant are told apart by it. The server has a line for each currency and one for what is unknown; they are put together. */
 export function buildRows(lines: UsageLine[], split: Split): UsageTableRow[] {
   const rows = new Map<string, UsageTableRow>()
   for (const line of lines) {
-    const name = line[split] ?? ""
+    const name = [line[split], split === "user" && line.tenant].filter(Boolean).join(" · ")
     const row = rows.get(name) ?? { name, turns: 0, spending: NO_SPENDING }
     rows.set(name, { name, turns: row.turns + line.turns, spending: addSpending(row.spending, toLineSpending(line)) })
   }
