@@ -31,6 +31,7 @@ from toolyard.surfaces.operators import (
     servers,
     settings,
     traces,
+    usage,
 )
 from toolyard.surfaces.shared import server_views
 
@@ -79,6 +80,8 @@ RESPONSES = (
     traces.TraceAnswer,
     traces.RecordedTurnAnswer,
     traces.RunAnswer,
+    usage.BudgetList,
+    usage.UsageReport,
 )
 
 

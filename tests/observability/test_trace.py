@@ -12,6 +12,7 @@ from toolyard.core.conversation.events import (
     CallEnded,
     CallParked,
     ConversationChanged,
+    HistoryCompacted,
     RunEnded,
     RunStarted,
     RunSuspended,
@@ -24,6 +25,7 @@ from toolyard.core.conversation.settings import Settings
 from toolyard.core.failed_results import build_cancelled_result, build_user_denied_result
 from toolyard.core.items import Item, Problem, Usage
 from toolyard.core.settings.limits import Limits
+from toolyard.core.settings.prices import Cost
 from toolyard.observability.trace import CallSpan, Trace, TurnSpan, WaitSpan, build_trace
 from toolyard.testing import call, say
 
@@ -110,6 +112,23 @@ def test_tokens_add_up_over_the_turns_of_one_run_only() -> None:
     assert trace.usage == Usage(input_tokens=24, output_tokens=5, cached_tokens=4)
     assert [turn.number for turn in trace.turns] == [3, 4]
     assert [span.id for span in trace.calls] == ["r2.a"]
+
+
+def test_turns_summaries_and_calls_carry_the_costs_that_were_recorded() -> None:
+    costs = [Cost(micros=micros) for micros in (5, 70, 300, 9)]
+    story = begin_story("r1").ask()
+    story.add(TurnEnded(items=(tool_call("a"),), finish="calls", cost=costs[0]))
+    story.allow("a").start("a")
+    story.add(CallEnded(result=ok_result("a"), cost=costs[1]))
+    story.add(HistoryCompacted(through="a", cost=costs[2]), run="r1")
+    story.ask()
+    story.add(TurnFailed(problem=Problem(error="no", error_type="model_error"), cost=costs[3]))
+    trace = get_trace(story)
+    assert [turn.cost for turn in trace.turns] == [costs[0], costs[3]]
+    assert [call.cost for call in trace.calls] == [costs[1]]
+    assert [compaction.cost for compaction in trace.compactions] == [costs[2]]
+    unknown = get_trace(begin_story("r1").turn(model_text("b")))
+    assert [turn.cost for turn in unknown.turns] == [None]
 
 
 def test_an_approval_shows_who_decided_when_and_the_wait_it_cost() -> None:

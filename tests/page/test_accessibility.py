@@ -171,6 +171,7 @@ PAGES = {
     "traces": "lights",
     "inbox": "Waiting for you",
     "live": "needs approval",
+    "usage": "No budget applies to you.",
     "overview": "By model",
     "audit": "the server",
 }

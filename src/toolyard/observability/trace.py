@@ -38,6 +38,7 @@ from toolyard.core.conversation.events import (
 )
 from toolyard.core.conversation.run_view import RunStatus
 from toolyard.core.items import ApprovalRecord, Call, Item, Outcome, Problem, Result, Usage
+from toolyard.core.settings.prices import Cost
 from toolyard.observability.telemetry import mask_secrets
 
 
@@ -56,6 +57,8 @@ class TurnSpan(Struct, frozen=True, kw_only=True):
     problem: Problem | None = None
     """Why the turn failed, or why its text does not fit the output schema."""
     usage: Usage = field(default_factory=Usage)
+    cost: Cost | None = None
+    """None if it is unknown, or if the turn failed before it cost anything."""
     restarted: int = 0
     """How often the turn started again because its owner died."""
 
@@ -92,6 +95,8 @@ class CallSpan(Struct, frozen=True, kw_only=True):
     error: Problem | None = None
     duration_ms: float | None = None
     """The measured duration, else the time from the first start to the end; None if the call never ran."""
+    cost: Cost | None = None
+    """None if the tool has no price."""
 
 
 class WaitSpan(Struct, frozen=True, kw_only=True):
@@ -115,6 +120,8 @@ class Compaction(Struct, frozen=True, kw_only=True):
     problem: Problem | None
     """Why there is no summary although one was requested."""
     usage: Usage
+    cost: Cost | None = None
+    """None if it is unknown, or if no model was asked."""
 
 
 class RunHead(Struct, frozen=True, kw_only=True):
@@ -226,6 +233,7 @@ class _TraceBuilder:
             summarised=event.summarised,
             problem=event.problem,
             usage=event.usage,
+            cost=event.cost,
         )
         usage = self._run.usage.plus(event.usage)
         self._run = replace(self._run, usage=usage, compactions=(*self._run.compactions, compaction))
@@ -245,13 +253,20 @@ class _TraceBuilder:
                     )
                 else:
                     self._turns.append(TurnSpan(number=number, started_at=at, offered=offered, search=search))
-            case TurnEnded(finish=finish, usage=usage, model=model, items=items, output_problem=problem):
-                turn = replace(self._turns[-1], ended_at=at, finish=finish, usage=usage, model=model, problem=problem)
-                self._turns[-1] = turn
+            case TurnEnded(finish=finish, usage=usage, cost=cost):
+                self._turns[-1] = replace(
+                    self._turns[-1],
+                    ended_at=at,
+                    finish=finish,
+                    usage=usage,
+                    cost=cost,
+                    model=event.model,
+                    problem=event.output_problem,
+                )
                 self._run = replace(self._run, usage=self._run.usage.plus(usage))
-                self._add_calls(items, at, turn=turn.number)
-            case TurnFailed(problem=problem):
-                self._turns[-1] = replace(self._turns[-1], ended_at=at, problem=problem)
+                self._add_calls(event.items, at, turn=self._turns[-1].number)
+            case TurnFailed(problem=problem, cost=cost):
+                self._turns[-1] = replace(self._turns[-1], ended_at=at, problem=problem, cost=cost)
             case _:
                 assert_never(event)
 
@@ -279,7 +294,7 @@ class _TraceBuilder:
     def _add_call(self, event: CallEvent, at: float) -> None:
         if isinstance(event, CallEnded):
             span = self._calls[event.result.call_id]
-            self._calls[span.id] = _end_span(span, event.result, at)
+            self._calls[span.id] = replace(_end_span(span, event.result, at), cost=event.cost)
             return
         span = self._calls[event.call_id]
         match event:

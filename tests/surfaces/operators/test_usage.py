@@ -215,9 +215,9 @@ async def test_a_budget_shows_what_is_left_to_those_whom_it_applies_to() -> None
         named = [budget["name"] for budget in (await http.with_key("eve").get("/budgets"))["budgets"]]
         assert named == ["each", "elsewhere"]
         everything = (await http.with_key("root").get("/budgets"))["budgets"]
-        assert [(budget["name"], budget["scope_name"]) for budget in everything] == [
-            ("each", '["","root"]'),
-            ("each", '["t","ann"]'),
+        assert [(budget["name"], budget["scope_name"], budget["applies"]) for budget in everything] == [
+            ("each", '["","root"]', True),
+            ("each", '["t","ann"]', False),
         ]
 
 

@@ -20,6 +20,7 @@ const Servers = lazy(() => import("../tools/Servers"))
 const Traces = lazy(() => import("../traces/Traces"))
 const Live = lazy(() => import("../traces/Live"))
 const SharedPage = lazy(() => import("../sharing/SharedPage"))
+const Usage = lazy(() => import("../usage/Usage"))
 const Overview = lazy(() => import("../overview/Overview"))
 const Audit = lazy(() => import("../audit/Audit"))
 const Administration = lazy(() => import("../administration/Administration"))
@@ -83,6 +84,7 @@ function AppContent({ theme, setLanguage }: { theme: ReturnType<typeof useTheme>
             {route.page === "servers" && <Servers id={route.id} />}
             {route.page === "traces" && <Traces id={route.id} />}
             {route.page === "live" && <Live />}
+            {route.page === "usage" && <Usage />}
             {route.page === "overview" && <Overview />}
             {route.page === "audit" && <Audit />}
             {route.page === "administration" && <Administration section={route.id} />}

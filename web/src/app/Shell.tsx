@@ -1,5 +1,5 @@
 // The frame around every page: navigation, conversations and the signed-in user; on a phone they are a menu that slides in.
-import { Activity, ChartNoAxesCombined, Inbox, Languages, LogOut, Menu, MessagesSquare, Moon, Radio, Server, Settings2, Sun, SunMoon, Wrench, X } from "lucide-react"
+import { Activity, ChartNoAxesCombined, Coins, Inbox, Languages, LogOut, Menu, MessagesSquare, Moon, Radio, Server, Settings2, Sun, SunMoon, Wrench, X } from "lucide-react"
 import { useEffect, useRef, useState, type ReactNode } from "react"
 import { ConversationList } from "../chat/ConversationList"
 import { isAdmin, useMe } from "../session/caller"
@@ -18,6 +18,7 @@ const PAGES = [
   { page: "servers", icon: Server },
   { page: "traces", icon: Activity },
   { page: "live", icon: Radio },
+  { page: "usage", icon: Coins },
   { page: "overview", icon: ChartNoAxesCombined },
   { page: "administration", icon: Settings2 },
 ] as const

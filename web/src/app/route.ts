@@ -8,13 +8,14 @@ export type Route =
   | { page: "servers"; id: string }
   | { page: "traces"; id: string }
   | { page: "live"; id: string }
+  | { page: "usage"; id: string }
   | { page: "overview"; id: string }
   | { page: "audit"; id: string }
   | { page: "administration"; id: string }
   | { page: "setup"; id: string }
   | { page: "shared"; id: string }
 
-export const ROUTE_PAGES = ["chat", "inbox", "tools", "servers", "traces", "live", "overview", "audit", "administration", "setup", "shared"] as const
+export const ROUTE_PAGES = ["chat", "inbox", "tools", "servers", "traces", "live", "usage", "overview", "audit", "administration", "setup", "shared"] as const
 
 export function parseRoute(hash: string): Route {
   const [name = "", ...segments] = hash.replace(/^#\/?/, "").split("/")

@@ -4,6 +4,8 @@ import { useProblem } from "../wire/useProblem"
 import { useTranslate } from "../locales"
 import { AttachButton, AttachmentList } from "../attachments/AttachmentList"
 import { useAttachments, type Attachment } from "../attachments/useAttachments"
+import type { Spending } from "../state/spending"
+import { BudgetNotice } from "./BudgetNotice"
 import { OfflineNotice } from "./OfflineNotice"
 import { useDraft } from "./useDraft"
 
@@ -12,13 +14,15 @@ interface ComposerProps {
   conversation: string
   /** The model that was chosen for the conversation; empty if the server's default answers. */
   model: string
+  /** What the conversation has used and cost so far; undefined for a new one. */
+  spending?: Spending
   send: (text: string, attachments: Attachment[]) => Promise<void>
   /** Set while a run is active. */
   stop?: (() => void) | undefined
   stopping?: boolean
 }
 
-export function Composer({ conversation, model, send, stop, stopping = false }: ComposerProps) {
+export function Composer({ conversation, model, spending, send, stop, stopping = false }: ComposerProps) {
   const t = useTranslate()
   const [text, setText] = useDraft(conversation)
   const [busy, setBusy] = useState(false)
@@ -60,6 +64,7 @@ export function Composer({ conversation, model, send, stop, stopping = false }: 
         </p>
       )}
       <OfflineNotice model={model} />
+      <BudgetNotice spending={spending} />
       <AttachmentList items={attached.items} remove={attached.remove} />
       <form
         className="composer-box"

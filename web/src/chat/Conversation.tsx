@@ -86,7 +86,7 @@ export function Conversation({ id }: { id: string }) {
               {failed}
             </p>
           )}
-          {mine ? <Composer key={id} conversation={id} model={view.model} send={send} stop={running ? stop : undefined} stopping={view.run?.stopping ?? false} /> : view.owner && <p className="hint">{t("chat.readOnly", { user: view.owner })}</p>}
+          {mine ? <Composer key={id} conversation={id} model={view.model} spending={view.spending} send={send} stop={running ? stop : undefined} stopping={view.run?.stopping ?? false} /> : view.owner && <p className="hint">{t("chat.readOnly", { user: view.owner })}</p>}
         </div>
         <Announcer view={view} waiting={waiting.length} waitsFor={waitsFor} />
       </div>

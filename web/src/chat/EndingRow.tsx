@@ -4,6 +4,7 @@ import { describeEndingDetail } from "../locales/endingDetails"
 import { buildHref } from "../app/route"
 import { useTranslate } from "../locales"
 import { useConversation } from "../state/conversationContext"
+import { SpentLine } from "./SpentLine"
 
 const ICONS = { limit: Hourglass, cancelled: CircleSlash, failed: CircleAlert, done: CircleSlash }
 
@@ -39,7 +40,7 @@ export function EndingRow({ row, last, retryOf, continuation }: EndingRowProps) 
     if (row.detail === "withdrawn") return null // the next message replaced it before it started
     return (
       <div className="note">
-        <Icon aria-hidden /> <span>{t("ending.cancelled")}</span> {retry}
+        <Icon aria-hidden /> <span>{t("ending.cancelled")}</span> <SpentLine of="answer" spending={row.spending} /> {retry}
       </div>
     )
   }
@@ -50,6 +51,7 @@ export function EndingRow({ row, last, retryOf, continuation }: EndingRowProps) 
         <strong>{t(row.ending === "limit" ? "ending.limit" : "ending.failed")}</strong>
         <p>{row.message || describeEndingDetail(row.detail, t)}</p>
         {row.message && row.detail && <small>{describeEndingDetail(row.detail, t)}</small>}
+        <SpentLine of="answer" spending={row.spending} />
       </div>
       <div className="ending-actions">
         {row.correlationId && <a href={buildHref("traces", row.correlationId)}>{t("chat.trace")}</a>}

@@ -8,6 +8,7 @@ import { requestJson } from "../wire/http"
 import { ShareDialog } from "../sharing/ShareDialog"
 import { ModelPicker } from "./ModelPicker"
 import { SettingsDialog } from "./SettingsDialog"
+import { SpentLine } from "./SpentLine"
 
 interface ToolbarProps {
   conversation: string
@@ -30,6 +31,7 @@ export function Toolbar({ conversation, view, mine, waitsFor }: ToolbarProps) {
       <h1>{view.title || (view.seq > 0 && t("list.untitled"))}</h1>
       {view.run && <span className={waiting ? "pill asking" : "pill running"}>{waiting ? (waitsFor ? t("chat.waitingFor", { who: waitsFor }) : t("chat.waiting")) : t("chat.working")}</span>}
       <span className="grow" />
+      <SpentLine of="conversation" spending={view.spending} />
       <ModelPicker model={view.model} onChoose={mine ? chooseModel : null} />
       {mine && (
         <button className="icon" aria-label={t("settings.title")} title={t("settings.title")} onClick={() => setSettings(true)}>

@@ -9,6 +9,7 @@ import type { Turn, TurnPart } from "../state/view"
 import { useTranslate } from "../locales"
 import { MessageBar } from "./MessageBar"
 import { Sources } from "./Sources"
+import { SpentLine } from "./SpentLine"
 import { Suggestions } from "./Suggestions"
 
 interface TurnRowProps {
@@ -45,6 +46,7 @@ export const TurnRow = memo(function TurnRow({ turn, latest, versions, retryOf }
           </div>
         )
       })}
+      <SpentLine of="answer" spending={turn.spending} />
       {!turn.open && (text || versions || retryOf) && <MessageBar text={text} copyLabel={t("message.copyAnswer")} message={turn.head && (turn.parts.find((part) => part.kind !== "reasoning")?.id ?? "")} versions={versions} retryOf={retryOf} />}
     </article>
   )

@@ -12,6 +12,7 @@ export const de: Record<MessageKey, string> = {
   "nav.servers": "Server",
   "nav.traces": "Abläufe",
   "nav.live": "Live",
+  "nav.usage": "Verbrauch",
   "nav.overview": "Übersicht",
   "nav.menu": "Menü öffnen",
   "nav.close": "Menü schließen",

@@ -10,6 +10,7 @@ export const en = {
   "nav.servers": "Servers",
   "nav.traces": "Traces",
   "nav.live": "Live",
+  "nav.usage": "Usage",
   "nav.overview": "Overview",
   "nav.menu": "Open the menu",
   "nav.close": "Close the menu",

@@ -12,6 +12,7 @@ export const zh: Record<MessageKey, string> = {
   "nav.servers": "服务器",
   "nav.traces": "追踪",
   "nav.live": "实时",
+  "nav.usage": "用量",
   "nav.overview": "概览",
   "nav.menu": "打开菜单",
   "nav.close": "关闭菜单",

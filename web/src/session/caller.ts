@@ -31,6 +31,11 @@ export function isServerAdmin(me: Me): boolean {
   return isAdmin(me) && !me.tenant
 }
 
+/** Return whether the caller sees the usage of others: that of the tenant, or of the server without one. */
+export function maySeeUsageOfOthers(me: Me): boolean {
+  return me.roles.includes("operator") || isAdmin(me)
+}
+
 /** Return whether the caller may read recorded model requests: operators and administrators, of a tenant too. */
 export function mayReadRecordedTurns(me: Me): boolean {
   return me.roles.includes("operator") || isAdmin(me)

@@ -277,3 +277,38 @@ describe("items that were copied from another conversation", () => {
     expect(lastTurn(view).parts.map((part) => part.id)).toEqual(["c1", "c2"])
   })
 })
+
+describe("what a run cost", () => {
+  const text: Item = { type: "model_text", id: "t", at: 9, text: "There." }
+  const usage = { input_tokens: 100, output_tokens: 10 }
+
+  test("is the sum of its turns, summaries and calls, at its last turn", () => {
+    const view = fold(EMPTY_VIEW, [
+      ...startRun(),
+      toEntry({ type: "turn.ended", items: [{ type: "call", id: "a", at: 5, tool: "switch", arguments: {} }], finish: "calls", usage, cost: { micros: 5 } }),
+      toEntry({ type: "call.ended", result: { type: "result", id: "r", at: 6, call_id: "a", tool: "switch", outcome: "ok", content: "on" }, cost: { micros: 70 } }),
+      toEntry({ type: "history.compacted", through: "a", usage, cost: { micros: 300, estimated: true } }),
+      toEntry({ type: "turn.started", number: 2, epoch: 1 }),
+      toEntry({ type: "turn.ended", items: [text], finish: "stop", usage, cost: null }),
+      toEntry({ type: "run.ended", ending: "done" }),
+    ])
+    const spending = { inputTokens: 300, outputTokens: 30, micros: { USD: 375 }, unknown: 1, estimated: 1 }
+    expect([lastTurn(view).spending, view.spending]).toEqual([spending, spending])
+  })
+
+  test("stays in the sum of the conversation when its messages are left", () => {
+    const first = [...startRun(), toEntry({ type: "turn.ended", items: [text], finish: "stop", usage, cost: { micros: 5 } }), toEntry({ type: "run.ended", ending: "done" })]
+    const view = fold(EMPTY_VIEW, [...first, rewindTo("m1"), toEntry({ type: "message.removed", ids: ["m1"] })])
+    expect([view.rows, view.spending.micros]).toEqual([[], { USD: 5 }])
+  })
+
+  test("is that of a failed turn as well, where the run ends", () => {
+    const view = fold(EMPTY_VIEW, [
+      ...startRun(),
+      toEntry({ type: "turn.failed", problem: { error: "lost", error_type: "x" }, cost: { micros: 7, estimated: true } }),
+      toEntry({ type: "run.ended", ending: "failed", detail: "lost" }),
+    ])
+    const last = view.rows.at(-1)
+    expect(last?.kind === "ending" && last.spending).toEqual({ inputTokens: 0, outputTokens: 0, micros: { USD: 7 }, unknown: 0, estimated: 1 })
+  })
+})

@@ -5,6 +5,7 @@
 // one that is not newer than the view is skipped. A live event is not stored: it carries the offset at which its text
 // belongs, and fits nowhere else. What live events built is replaced when the entry of the ended turn arrives.
 import type { ApprovalRecord, Call, Durable, Entry, Fleeting, Item, ModelText, Reasoning, Result, RunQueued, Settings, TurnEnded } from "../wire/types"
+import { NO_SPENDING, addSpending, toCompactionSpending, toModelSpending, toOptionalSpending, type Spending } from "./spending"
 import type { CallView, QueuedRun, Row, StreamedPart, Turn, TurnPart, ConversationView } from "./view"
 
 export type StreamItem = Entry | Fleeting
@@ -44,6 +45,7 @@ function applyEntry(view: ConversationView, entry: Entry, event: Durable): void 
       rewind(view, event.to)
       return
     case "history.compacted":
+      spend(view, toCompactionSpending(event.usage, event.cost))
       view.rows.push({ kind: "compacted", key: `compacted-${entry.seq}`, at: entry.at, how: event.summarised ? "summarised" : event.dropped?.length ? "results" : "left out" })
       return
     case "run.queued":
@@ -69,6 +71,7 @@ function applyEntry(view: ConversationView, entry: Entry, event: Durable): void 
       endTurn(view, entry, event)
       return
     case "turn.failed":
+      spend(view, toOptionalSpending(event.cost))
       failTurn(view)
       return
     default:
@@ -128,6 +131,7 @@ function applyCallEvent(view: ConversationView, entry: Entry, event: CallEvent):
       updateCall(view, event.call_id, { phase: "allowed", answered: event })
       return
     case "call.ended":
+      spend(view, toOptionalSpending(event.cost))
       updateCall(view, event.result.call_id, { phase: "closed", result: event.result, endedAt: entry.at })
       return
     default:
@@ -214,6 +218,7 @@ function startRun(view: ConversationView, entry: Entry, model: string): void {
     appTools: request?.appTools ?? [],
     waiting: false,
     stopping: false,
+    spending: NO_SPENDING,
   }
   addItems(view, request?.input ?? [], entry)
 }
@@ -224,8 +229,13 @@ function endRun(view: ConversationView, entry: Entry, event: Extract<Durable, { 
     view.queue = view.queue.filter((queued) => queued.run !== event.run_id)
     return
   }
+  const spending = view.run?.spending ?? NO_SPENDING
   view.run = null
-  if (event.ending === "done") return
+  if (event.ending === "done") {
+    const last = view.rows.at(-1)
+    if (last?.kind === "turn") view.rows[view.rows.length - 1] = { ...last, spending }
+    return
+  }
   view.rows.push({
     kind: "ending",
     key: event.message?.id ?? `ending-${entry.seq}`,
@@ -235,7 +245,13 @@ function endRun(view: ConversationView, entry: Entry, event: Extract<Durable, { 
     detail: event.detail ?? "",
     message: event.message?.text ?? "",
     correlationId: entry.correlation_id ?? "",
+    spending,
   })
+}
+
+function spend(view: ConversationView, spending: Spending): void {
+  view.spending = addSpending(view.spending, spending)
+  if (view.run) view.run = { ...view.run, spending: addSpending(view.run.spending, spending) }
 }
 
 function startTurn(view: ConversationView, entry: Entry, number: number): void {
@@ -253,6 +269,7 @@ function newTurn(key: string, at: number, number: number, open: boolean): Turn {
 }
 
 function endTurn(view: ConversationView, entry: Entry, event: TurnEnded): void {
+  spend(view, toModelSpending(event.usage, event.cost))
   const results = new Map(event.items.flatMap((item) => (item.type === "result" ? [[item.call_id, item] as const] : [])))
   updateOpenTurn(view, (turn) => ({
     ...turn,

@@ -1,5 +1,6 @@
 // What the page shows of a conversation. `fold.ts` builds it from the event stream, components render it.
 import type { ApprovalRecord, ApprovalTerms, Call, CallAnswered, CallParked, Citation, Item, Result, RunEnded, Suggestion, SystemText, Tool, UntrustedSource, Usage, UserMessage } from "../wire/types"
+import { NO_SPENDING, type Spending } from "./spending"
 
 export type CallPhase = "written" | "requested" | "asking" | "allowed" | "running" | "parked" | "closed"
 
@@ -71,6 +72,8 @@ export interface Turn {
   head: string
   usage?: Usage | undefined
   finish?: string
+  /** What the whole run has used and cost, at the last turn of a run that is done. */
+  spending?: Spending
 }
 
 /** The end of a run that was not simply done: it failed, was stopped, or reached a limit. */
@@ -83,6 +86,7 @@ export interface RunEnding {
   detail: string
   message: string
   correlationId: string
+  spending: Spending
 }
 
 export interface CompactionRow {
@@ -102,6 +106,7 @@ export interface ActiveRun {
   appTools: Tool[]
   waiting: boolean
   stopping: boolean
+  spending: Spending
 }
 
 /** A run that waits for the one before it. Its messages become rows when it starts. */
@@ -128,9 +133,11 @@ export interface ConversationView {
   remembered: string[]
   /** The rows that the conversation had before its rewinds, oldest first, without those that another list has as well. */
   leftRows: Row[][]
+  /** What all runs have used and cost, also those whose rows were left or removed. */
+  spending: Spending
 }
 
-export const EMPTY_VIEW: ConversationView = { seq: 0, title: "", owner: "", rows: [], queue: [], run: null, model: "", tools: null, remembered: [], leftRows: [] }
+export const EMPTY_VIEW: ConversationView = { seq: 0, title: "", owner: "", rows: [], queue: [], run: null, model: "", tools: null, remembered: [], leftRows: [], spending: NO_SPENDING }
 
 /** Return whether a call of the last turn has no verdict yet, so that the number of approvals to ask for is not known. */
 export function hasUnjudgedCalls(view: ConversationView): boolean {

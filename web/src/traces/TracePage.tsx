@@ -8,7 +8,8 @@ import type { Trace, TraceAnswer } from "../wire/types"
 import { useQuery } from "../wire/useQuery"
 import { useMe } from "../session/caller"
 import { useLanguage, useTranslate } from "../locales"
-import { formatCost } from "./cost"
+import { toTraceSpending } from "../state/spending"
+import { describeCost } from "../usage/describeSpending"
 import { StatusPill } from "./StatusPill"
 import { Waterfall } from "./Waterfall"
 
@@ -39,8 +40,7 @@ export function TracePage({ id }: { id: string }) {
 function RunTrace({ run }: { run: Trace }) {
   const t = useTranslate()
   const language = useLanguage()
-  const me = useMe()
-  const cost = formatCost(run, me.prices, language)
+  const cost = describeCost(toTraceSpending(run), language)
   const { input_tokens: input = 0, output_tokens: output = 0 } = run.usage
   return (
     <section className="run-trace" aria-label={run.run_id}>
@@ -51,7 +51,7 @@ function RunTrace({ run }: { run: Trace }) {
         <span>{run.model}</span>
         <span>{run.ended_at === null ? t("traces.active") : formatDuration((run.ended_at - run.queued_at) * 1000)}</span>
         <span>{t("traces.inOut", { input: formatCount(input, language), output: formatCount(output, language) })}</span>
-        {cost !== null && <span>{cost}</span>}
+        {cost && <span>{cost}</span>}
         <a href={buildHref("chat", run.conversation)}>{t("traces.conversation")}</a>
       </header>
       {run.detail && <p className={run.ending === "failed" ? "problem" : "about"}>{describeEndingDetail(run.detail, t)}</p>}

@@ -7,6 +7,8 @@ import { useLanguage, useTranslate, type MessageKey } from "../locales"
 import { RecordedTurn } from "./RecordedTurn"
 import { buildAxis, buildSpans, type Axis, type Span } from "./waterfallLayout"
 import { Decisions } from "../calls/Decisions"
+import { toCompactionSpending, toOptionalSpending, toTurnSpending, type Spending } from "../state/spending"
+import { describeCost } from "../usage/describeSpending"
 
 const LEGEND = [
   ["turn", "traces.thinking"],
@@ -78,10 +80,16 @@ function CompactionFacts({ compaction }: { compaction: Compaction }) {
         <span>{t(compaction.summarised ? "chat.compacted" : compaction.results_dropped ? "chat.resultsDropped" : "chat.messagesDropped")}</span>
         <span>{t("traces.compacted", { before: formatCount(compaction.tokens_before, language), after: formatCount(compaction.tokens_after, language) })}</span>
         {input + output > 0 && <span>{t("traces.inOut", { input: formatCount(input, language), output: formatCount(output, language) })}</span>}
+        <CostFact spending={toCompactionSpending(compaction.usage, compaction.cost)} />
       </p>
       {compaction.problem && <p className="problem">{compaction.problem.error}</p>}
     </div>
   )
+}
+
+function CostFact({ spending }: { spending: Spending }) {
+  const cost = describeCost(spending, useLanguage())
+  return cost && <span>{cost}</span>
 }
 
 function CallFacts({ call }: { call: CallSpan }) {
@@ -96,6 +104,7 @@ function CallFacts({ call }: { call: CallSpan }) {
           </span>
         )}
         {call.attempts > 1 && <span>{t("call.attempt", { n: call.attempts })}</span>}
+        <CostFact spending={toOptionalSpending(call.cost)} />
         {call.provider_ran_it && <span>{t("venue.provider")}</span>}
         <span className="faint">{call.id}</span>
       </p>
@@ -115,6 +124,7 @@ function TurnFacts({ trace, turn }: { trace: Trace; turn: TurnSpan }) {
       <p className="facts">
         <span>{turn.model}</span>
         <span>{t("traces.inOut", { input: formatCount(input, language), output: formatCount(output, language) })}</span>
+        <CostFact spending={toTurnSpending(turn)} />
         <span>{t("traces.offered", { n: turn.offered })}</span>
         {turn.finish && <span>{turn.finish}</span>}
       </p>

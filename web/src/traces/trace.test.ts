@@ -3,11 +3,12 @@ import { describeEndingDetail } from "../locales/endingDetails"
 import type { Trace } from "../wire/types"
 import { createTranslate } from "../locales"
 import { buildAxis, buildSpans } from "./waterfallLayout"
-import { formatCost } from "./cost"
+import { toTraceSpending } from "../state/spending"
+import { describeCost } from "../usage/describeSpending"
 
 const LABELS = { turn: (number: number) => `Turn ${number}`, wait: "Waiting", compaction: "Making room" }
-const turn = { number: 1, started_at: 30, ended_at: 40, offered: 0, model: "m", finish: "stop", problem: null, usage: { input_tokens: 100, output_tokens: 10 }, restarted: 0, search: "" } as const
-const compaction = { started_at: 20, at: 30, tokens_before: 9000, tokens_after: 900, results_dropped: 0, summarised: true, problem: null, usage: { input_tokens: 1000 } }
+const turn = { number: 1, started_at: 30, ended_at: 40, offered: 0, model: "m", finish: "stop", problem: null, usage: { input_tokens: 100, output_tokens: 10 }, cost: { micros: 150_000 }, restarted: 0, search: "" } as const
+const compaction = { started_at: 20, at: 30, tokens_before: 9000, tokens_after: 900, results_dropped: 0, summarised: true, problem: null, usage: { input_tokens: 1000 }, cost: { micros: 1_000_000 } }
 const trace: Trace = {
   run_id: "run_1",
   conversation: "c",
@@ -36,9 +37,15 @@ describe("a trace", () => {
   })
 
   test("costs the sum of its turns and its summaries", () => {
-    const price = { input: 1000, output: 5000, cached: null, cache_write: null, cache_write_1h: null, tiers: [], tools: {}, request: 0, currency: "USD" }
-    expect(formatCost(trace, { m: price }, "en")).toBe("$1.15")
-    expect(formatCost(trace, {}, "en")).toBe(null)
+    expect(describeCost(toTraceSpending(trace), "en")).toBe("$1.15")
+    expect(describeCost(toTraceSpending({ ...trace, compactions: [{ ...compaction, cost: null }] }), "en")).toBe("$0.15 + unknown")
+  })
+
+  test("does not call a cost unknown where no model was asked, or has failed before it cost anything", () => {
+    const failed = { ...turn, finish: null, cost: null, usage: {} }
+    const dropped = { ...compaction, usage: {}, cost: null }
+    expect(describeCost(toTraceSpending({ ...trace, turns: [failed], compactions: [dropped] }), "en")).toBe("")
+    expect(describeCost(toTraceSpending({ ...trace, turns: [{ ...turn, cost: null }], compactions: [] }), "en")).toBe("cost unknown")
   })
 })
 

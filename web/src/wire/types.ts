@@ -168,6 +168,28 @@ export interface BranchSummary {
   left_at: string
 }
 
+export interface BudgetList {
+  budgets: Array<BudgetView>
+  count: number
+  success: boolean
+}
+
+export interface BudgetView {
+  name: string
+  scope: string
+  scope_name: string
+  period: string
+  currency: string
+  amount: number
+  spent: number
+  reserved: number
+  left: number
+  overdraft: number
+  on_reach: "ask" | "refuse"
+  waiting: number
+  applies: boolean
+}
+
 export interface Call {
   type: "call"
   id: string
@@ -285,6 +307,7 @@ export interface CallSpan {
   outcome: "cancelled" | "denied" | "error" | "expired" | "ok" | "timeout" | "unknown" | null
   error: Problem | null
   duration_ms: number | null
+  cost: Cost | null
 }
 
 export interface CallStarted {
@@ -358,6 +381,7 @@ export interface Compaction {
   summarised: boolean
   problem: Problem | null
   usage: Usage
+  cost: Cost | null
 }
 
 export interface ConnectionList {
@@ -1454,6 +1478,7 @@ export interface TurnSpan {
   finish: "calls" | "cancelled" | "length" | "paused" | "refused" | "stop" | null
   problem: Problem | null
   usage: Usage
+  cost: Cost | null
   restarted: number
 }
 
@@ -1484,6 +1509,38 @@ export interface Usage {
   cache_writes_1h?: number
   reasoning_tokens?: number
   tool_uses?: Record<string, number>
+}
+
+export interface UsageLine {
+  day?: string
+  tenant?: string
+  user?: string
+  key?: string
+  model?: string
+  tool?: string
+  preset?: string
+  currency: string | null
+  cost: number | null
+  cost_micros: number | null
+  turns: number
+  input_tokens: number
+  cached_tokens: number
+  cache_writes_5m: number
+  cache_writes_1h: number
+  output_tokens: number
+  reasoning_tokens: number
+  uses: number
+  unknown_costs: number
+  estimated_costs: number
+}
+
+export interface UsageReport {
+  from: string
+  to: string
+  group_by: Array<string>
+  usage: Array<UsageLine>
+  complete: boolean
+  success: boolean
 }
 
 export interface UserLocation {

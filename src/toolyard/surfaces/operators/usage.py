@@ -63,6 +63,8 @@ class BudgetView(Struct, kw_only=True):
     """Whether a request without room is refused, or waits until the amount is raised."""
     waiting: int
     """How many requests wait for room, at the replica that answers."""
+    applies: bool
+    """Whether runs of the caller count to it. Operators of the server see the budgets of others as well."""
 
 
 class BudgetList(Struct, kw_only=True):
@@ -134,12 +136,13 @@ async def list_budgets(request: HttpRequest) -> BudgetList:
     stored = {list_key(balance): balance for balance in await service.read_balances(sorted({*periods.values()}))}
     views: list[BudgetView] = []
     for name, rule in service.spending.budgets.items():
-        scopes = {rule.find_scope(caller, "")}
+        own = rule.find_scope(caller, "")
+        scopes = {own}
         if caller.observes_server:
             scopes |= {scope for budget, scope, period in stored if (budget, period) == (name, periods[name])}
         keys = [(name, scope, periods[name]) for scope in sorted(scope for scope in scopes if scope is not None)]
         waiting = service.spending.count_waiting(name)
-        views += [_build_view(rule, stored.get(key) or build_balance(key), waiting) for key in keys]
+        views += [_build_view(rule, stored.get(key) or build_balance(key), own, waiting) for key in keys]
     return BudgetList(budgets=views, count=len(views))
 
 
@@ -150,7 +153,7 @@ def _sees_others(caller: Caller) -> bool:
     return bool(caller.roles & {"admin", "operator"})
 
 
-def _build_view(rule: BudgetRule, balance: BudgetBalance, waiting: int) -> BudgetView:
+def _build_view(rule: BudgetRule, balance: BudgetBalance, own_scope: str | None, waiting: int) -> BudgetView:
     return BudgetView(
         name=balance.budget,
         scope=rule.scope,
@@ -164,6 +167,7 @@ def _build_view(rule: BudgetRule, balance: BudgetBalance, waiting: int) -> Budge
         overdraft=balance.overdraft / MICROS,
         on_reach=rule.on_reach,
         waiting=waiting,
+        applies=balance.scope == own_scope,
     )
 
 
