@@ -7,7 +7,9 @@ import { buildRows, buildUsagePath, listDefaultDays, sumRows } from "./usageRows
 
 const LINE: UsageLine = { currency: "USD", cost: 0.5, cost_micros: 500_000, turns: 2, input_tokens: 100, cached_tokens: 0, cache_writes_5m: 0, cache_writes_1h: 0, output_tokens: 10, reasoning_tokens: 0, uses: 0, unknown_costs: 0, estimated_costs: 0 }
 const UNKNOWN: UsageLine = { ...LINE, currency: null, cost: null, cost_micros: null, turns: 1, unknown_costs: 1 }
-const BUDGET: BudgetView = { name: "team", scope: "tenant", scope_name: "acme", period: "2027-01", currency: "USD", amount: 10, spent: 8, reserved: 0.5, left: 1.5, overdraft: 0, applies: true }
+const BUDGET: BudgetView = { name: "team", scope: "tenant", scope_name: "acme", period: "2027-01", currency: "USD", amount: 10, spent: 8, reserved: 0.5, left: 1.5, overdraft: 0, applies: true,
+  on_reach: "refuse",
+  waiting: 0 }
 
 describe("a cost", () => {
   test("is never zero because it is unknown", () => {
