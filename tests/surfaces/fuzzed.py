@@ -183,6 +183,9 @@ def check_answer_shape(context: schemathesis.CheckContext, response: schemathesi
         case "text/plain":
             assert case.path == "/metrics" and response.status_code == 200
             body = response.content.decode()
+        case "text/csv":
+            assert case.path == "/usage" and response.status_code == 200
+            body = response.content.decode()
         case "text/markdown":
             assert case.path.endswith("/export") and response.status_code == 200
             body = response.content.decode()

@@ -69,6 +69,7 @@ class PromptServer(uvicorn.Server):
         except TimeoutError:
             for request in state.tasks:
                 request.cancel()
+        await self.lifespan.shutdown()
 
 
 class SocketClient:

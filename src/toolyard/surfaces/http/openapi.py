@@ -58,6 +58,16 @@ class ExportOperation(Operation):
 
 
 @dataclass
+class JsonOrCsvOperation(Operation):
+    """An operation whose response is JSON, or CSV if the request asks for it."""
+
+    def __post_init__(self) -> None:
+        response = (self.responses or {}).get("200")
+        if isinstance(response, OpenAPIResponse):
+            response.content = {**(response.content or {}), "text/csv": OpenAPIMediaType(schema=Schema())}
+
+
+@dataclass
 class JsonOrStreamOperation(Operation):
     """An operation whose response is JSON, or an event stream if the request accepts one."""
 

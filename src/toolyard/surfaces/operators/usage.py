@@ -23,7 +23,7 @@ from toolyard.observability.usage_report import (
     render_csv,
 )
 from toolyard.surfaces.http.errors import invalid_field
-from toolyard.surfaces.http.openapi import ERRORS
+from toolyard.surfaces.http.openapi import ERRORS, JsonOrCsvOperation
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 
 DAY_S = 86_400
@@ -73,7 +73,7 @@ class BudgetList(Struct, kw_only=True):
     success: bool = True
 
 
-@get("/usage", responses=ERRORS, tags=["usage"])
+@get("/usage", responses=ERRORS, operation_class=JsonOrCsvOperation, tags=["usage"])
 async def read_usage(
     request: HttpRequest,
     from_day: Annotated[str, QueryParameter(name="from", max_length=10, description="The first day, UTC")] = "",
