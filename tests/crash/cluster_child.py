@@ -123,7 +123,7 @@ def remove_fence() -> None:
         "FROM job JOIN advanced USING (id) WHERE count > 0": "FROM job JOIN advanced USING (id) WHERE count > 0 "
         "ON CONFLICT DO NOTHING",
     }
-    for name in ("_APPEND", "_PROJECT"):
+    for name in ("_APPEND", "_PROJECT", "_PROJECT_SPENDING"):
         statement: str = getattr(writer, name)
         for fenced, unfenced in changes.items():
             assert fenced in statement, f"{name} has changed: {fenced}"
