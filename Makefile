@@ -14,6 +14,7 @@ DOCS := $(VENV)/.docs-ready
 PACKAGING := .venv-package/.ready
 REAL_CLIENTS := tests/surfaces/openai/real_clients/requirements.txt
 REAL_CLIENTS_READY := .venv-clients/.ready
+DOCUMENTS_READY := .venv-files/.ready
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 PAGE := src/toolyard/page/index.html
 # Tests that need a browser, other people's clients and servers, commands in processes of their own, or processes that
@@ -22,10 +23,11 @@ CLIENTS := tests/page tests/client tests/conformance tests/crash tests/injection
 	tests/package tests/examples/test_copilot.py tests/examples/test_react_chat.py tests/examples/test_shop.py tests/replicas \
 	tests/surfaces/openai/real_clients tests/surfaces/ag_ui/real_clients tests/surfaces/ai_sdk/test_page.py tests/surfaces/ai_sdk/test_real_client.py \
 	tests/surfaces/test_other_origin.py tests/surfaces/test_real_provider.py tests/surfaces/mcp/test_clients.py \
-	tests/venues/mcp/test_real_servers.py tests/contracts/test_real_tools.py tests/wire/test_real_tools.py
+	tests/venues/mcp/test_real_servers.py tests/contracts/test_real_tools.py tests/wire/test_real_tools.py \
+	tests/surfaces/catalog/test_real_documents.py
 
 .DEFAULT_GOAL := help
-.PHONY: help serve page shop copilot react-chat cluster cluster-storm browser test test-fast test-clients test-wheel test-claude-code walk-deployment lint check package sbom docs bench bench-compare bench-growth crash mcp-storm fuzz screenshots conformance offline-score
+.PHONY: help serve page shop copilot react-chat cluster cluster-storm browser test test-fast test-clients test-wheel test-claude-code walk-deployment lint check package sbom docs bench bench-compare bench-growth crash program-storm budget-storm mcp-storm fuzz screenshots conformance offline-score
 
 help:
 	@echo "make serve   start a server on http://127.0.0.1:8080 with the household tools (ARGS=\"--port 0\" adds flags)"
@@ -47,9 +49,11 @@ help:
 	@echo "make docs    build the documentation as a site in build/site and check its links"
 	@echo "make bench   measure against peers and print one table"
 	@echo "make bench-compare BASE=COMMIT  measure that commit and this tree in turn, and fail if something is slower (3 minutes)"
-	@echo "make bench-growth  measure lists, search and overview at 20,000 and 250,000 conversations (long)"
+	@echo "make bench-growth  measure lists, search, overview, usage and budgets at up to 250,000 conversations (long)"
 	@echo "make crash   kill a process again and again in the middle of its work; check that nothing is lost or doubled"
+	@echo "make program-storm  the same with programs of run_code that make the calls: 200 kills, half of them of replicas"
 	@echo "make cluster-storm  kill, stop and cut off replicas and their database; check that nothing is lost or doubled"
+	@echo "make budget-storm  1,000 runs at once against a budget for 400, 50 kills and a restart of the database; check the ledger"
 	@echo "make mcp-storm  kill a real MCP server 200 times; check that calls go on and that nothing is left over"
 	@echo "make screenshots   take the pictures of the web page in docs/images anew"
 	@echo "make fuzz    send random requests and check that each answer is documented, longer than make test does (FUZZ_EXAMPLES=100)"
@@ -84,7 +88,7 @@ test-fast: $(READY)
 	$(BIN)/python -m pytest -n 2 tests/core tests/engine tests/tool_index tests/flows tests/contracts \
 		--ignore=tests/contracts/test_real_tools.py -k "not sqlite"
 
-test-clients: $(READY) $(REAL_CLIENTS_READY) $(PAGE) browser
+test-clients: $(READY) $(REAL_CLIENTS_READY) $(DOCUMENTS_READY) $(PAGE) browser
 	$(BIN)/python web/build.py test
 	$(BIN)/python -m pytest -n 3 --dist worksteal $(CLIENTS)
 
@@ -119,7 +123,7 @@ sbom: $(PACKAGING) $(NODE)
 	@rm -rf build/sbom && mkdir -p build/sbom
 	.venv-package/bin/uv venv --quiet --python .venv-package/bin/python build/sbom/environment
 	.venv-package/bin/uv pip install --quiet --python build/sbom/environment/bin/python \
-		"$$(ls dist/*.whl)[client,local,mcp,otel,postgres,server]"
+		"$$(ls dist/*.whl)[client,code,local,mcp,otel,postgres,server]"
 	.venv-package/bin/cyclonedx-py environment --output-reproducible --of JSON -o build/sbom/packages.cdx.json \
 		build/sbom/environment/bin/python
 	$(BIN)/python web/build.py sbom
@@ -134,17 +138,27 @@ bench-compare: $(READY)
 
 bench-growth: $(READY)
 	$(BIN)/python bench/growth_run.py --write
+	$(BIN)/python bench/spending_run.py --write
 
 bench: $(READY)
 	$(BIN)/python bench/run.py
 	$(BIN)/python bench/mcp_run.py
+	$(BIN)/python bench/program_run.py
 	$(BIN)/python bench/operators_run.py
 
 crash: $(READY)
-	cd tests && ../$(BIN)/python crash/storm.py --storms 50
+	cd tests && ../$(BIN)/python -m crash.storm --storms 50
+
+program-storm: $(READY)
+	cd tests && ../$(BIN)/python -m crash.storm --storms 5 --programs
+	cd tests && ../$(BIN)/python -m crash.cluster_storm --programs
 
 cluster-storm: $(READY)
 	cd tests && ../$(BIN)/python -m crash.cluster_storm $(ARGS)
+
+budget-storm: $(READY)
+	cd tests && ../$(BIN)/python -m crash.budget_storm
+	cd tests && BUDGET_KILLS=50 ../$(BIN)/python -m pytest crash/test_budgets.py -k kills
 
 mcp-storm: $(READY)
 	cd tests && ../$(BIN)/python crash/mcp_storm.py --kills 200
@@ -198,6 +212,14 @@ $(REAL_CLIENTS_READY): $(REAL_CLIENTS)
 	@echo "Setting up .venv-clients (once, about two minutes) ..."
 	@$(PYTHON) -m venv .venv-clients
 	@.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps -r $(REAL_CLIENTS)
+	@touch $@
+
+# What reads documents (300 MB). Its modules are compiled here: the process that reads a document may write nothing, and
+# would compile them anew for each one.
+$(DOCUMENTS_READY): constraints.txt
+	@echo "Setting up .venv-files (once) ..."
+	@$(PYTHON) -m venv .venv-files
+	@.venv-files/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt 'markitdown[docx,pptx,xlsx]==0.1.8'
 	@touch $@
 
 # What builds the package, and tries it.

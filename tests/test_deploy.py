@@ -81,6 +81,14 @@ def test_the_image_gets_what_the_wheel_is_built_from() -> None:
         assert f"!{source}" in ignored, source
 
 
+def test_the_image_has_the_extras_that_the_page_names() -> None:
+    page = (DEPLOY.parent / "docs" / "how-to" / "deploy.md").read_text("utf-8")
+    (row,) = [line for line in page.splitlines() if line.startswith("| extras |")]
+    (extras,) = re.findall(r"[$][{]wheel[}]\[([a-z,]+)\]", (DEPLOY / "Dockerfile").read_text("utf-8"))
+    assert extras.split(",") == re.findall("`([a-z]+)`", row)
+    assert "code" in extras.split(","), "programs can be enabled in the image"
+
+
 def test_no_image_has_a_floating_tag() -> None:
     images = [arguments.split()[0] for stage in read_stages() for name, arguments in stage if name == "FROM"]
     for file in ("compose.yaml", "kubernetes/deployment.yaml"):

@@ -138,6 +138,14 @@ async def test_the_examples_of_a_page_run_one_after_the_other(page: str, output:
     assert await run_python("\n".join(python_blocks(page)), tmp_path) == output
 
 
+async def test_the_example_of_the_page_on_programs_prints_what_the_page_shows(tmp_path: Path) -> None:
+    page = "docs/how-to/programs.md"
+    (shown,) = re.findall(r"```text\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL)
+    household = ROOT / "examples" / "household"
+    out = await run_python("\n".join(python_blocks(page)), household, HOUSEHOLD_DB=str(tmp_path / "household.db"))
+    assert out == shown
+
+
 ADDED_TURNS = [call("search_products", query="milk"), call("add_to_cart", code="M1"), say("Added ", "milk.")]
 SHOWN_OUTPUT = "[search_products]\n[add_to_cart]\nAdded milk.\n"
 

@@ -8,12 +8,15 @@ import tomllib
 from collections.abc import Callable, Collection, Iterator
 from functools import cache
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 MAX_COMPLEXITY = 10
+MAX_ATTRIBUTES = 30
+"""CPython keeps the attributes of an object with more in a dict of its own, where each access is looked up anew."""
 
 MAY_USE_ANY = {"venues/function/signature.py"}
 """Where pydantic's own types are handled: it takes and gives Any."""
@@ -50,7 +53,7 @@ MAY_IMPORT_INSIDE = {
     "cli/terminal.py",
     "client/app_client.py",
     "client/mcp_servers.py",
-    "engine/output_types.py",
+    "engine/run/output_types.py",
     "models/price_list.py",
     "models/resolver.py",
     "observability/exporters.py",
@@ -97,6 +100,16 @@ def tasks_made(source: str) -> list[str]:
     ]
 
 
+def crowded_classes(source: str) -> list[str]:
+    return [
+        f"{owner.name} has {len(names)} attributes"
+        for owner in ast.walk(_parse(source))
+        if isinstance(owner, ast.ClassDef)
+        for names in [{node.attr for node in ast.walk(owner) if _is_set_on_self(node)}]
+        if len(names) > MAX_ATTRIBUTES
+    ]
+
+
 def words_without_an_issue(text: str) -> list[str]:
     """A note for later must name its issue: the word, then (#12)."""
     return [f"{match.group()} without an issue" for match in _LATER.finditer(text)]
@@ -116,6 +129,10 @@ BUILT_PAGE = ROOT / "src" / "toolyard" / "page"
 
 def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     return (node for node in ast.walk(tree) if isinstance(node, _FUNCTION))
+
+
+def _is_set_on_self(node: ast.AST) -> TypeGuard[ast.Attribute]:
+    return isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self"
 
 
 def _names(node: ast.ImportFrom) -> set[str]:
@@ -164,6 +181,10 @@ def test_tasks_are_made_only_where_they_are_owned() -> None:
     assert _check_sources(tasks_made, MAY_CREATE_TASKS) == []
 
 
+def test_no_class_has_so_many_attributes_that_each_is_slow() -> None:
+    assert _check_sources(crowded_classes) == []
+
+
 def test_an_exception_that_is_no_longer_needed_is_taken_off_its_list() -> None:
     lists = ((imports_inside, MAY_IMPORT_INSIDE), (uses_of_any, MAY_USE_ANY), (tasks_made, MAY_CREATE_TASKS))
     for check, allowed in lists:
@@ -201,6 +222,10 @@ def test_a_note_for_later_names_its_issue() -> None:
 LATER = "todo".upper()
 
 
+def assign_attributes(count: int) -> str:
+    return "\n".join(["class A:", "    def f(self):", *(f"        self.a{number} = 1" for number in range(count))])
+
+
 @pytest.mark.parametrize(
     ("check", "bad", "good"),
     [
@@ -210,6 +235,7 @@ LATER = "todo".upper()
         (without_a_docstring, "x = 1\n", '"""Says what it does."""\n'),
         (tasks_made, "asyncio.create_task(f())\n", "await f()\n"),
         (tasks_made, "asyncio.ensure_future(f())\n", "await f()\n"),
+        (crowded_classes, assign_attributes(MAX_ATTRIBUTES + 1), assign_attributes(MAX_ATTRIBUTES)),
         (words_without_an_issue, f"# {LATER}: tidy up", f"# {LATER}(#12): tidy up"),
         (machine_words, "/".join(["open('", "work", "x')"]), "https://example.org/work/x"),
         (machine_words, "-".join(["pip install -", "index", "url https://mirror"]), "an index of urls"),

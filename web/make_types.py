@@ -14,25 +14,25 @@ from msgspec import inspect
 from toolyard.core.conversation.events import Durable, Entry, Fleeting
 from toolyard.core.items import Item, Part
 from toolyard.core.store.audit_chain import AuditAction
-from toolyard.surfaces.catalog import me, models, providers, session, tools
+from toolyard.surfaces.catalog import files, instructions, me, models, providers, session, tools
 from toolyard.surfaces.conversations import calls as conversation_calls
-from toolyard.surfaces.conversations import conversations, direct_calls, presets, shares
+from toolyard.surfaces.conversations import conversations, direct_calls, feedback, presets
 from toolyard.surfaces.conversations import runs as conversation_runs
 from toolyard.surfaces.conversations import tools as conversation_tools
+from toolyard.surfaces.conversations.sharing import shares
 from toolyard.surfaces.http.errors import ErrorBody
 from toolyard.surfaces.operators import (
     access,
     audit,
+    decisions,
     keys,
-    new_servers,
     people,
     runs,
-    server_sign_ins,
-    servers,
     settings,
     traces,
     usage,
 )
+from toolyard.surfaces.operators.servers import new_servers, servers, sign_ins
 from toolyard.surfaces.shared import server_views
 
 PATH = Path(__file__).parent / "src" / "wire" / "types.ts"
@@ -50,6 +50,10 @@ RESPONSES = (
     conversation_tools.EnabledTools,
     conversations.ConversationAnswer,
     conversations.ConversationList,
+    decisions.DecisionPage,
+    feedback.FeedbackList,
+    files.FileText,
+    instructions.InstructionsAnswer,
     direct_calls.DirectCallAnswer,
     keys.KeyList,
     keys.NewKeyAnswer,
@@ -58,14 +62,15 @@ RESPONSES = (
     new_servers.ImportedServers,
     new_servers.ServerTestAnswer,
     people.PersonList,
+    presets.PresetAnswer,
     presets.PresetList,
     providers.ProviderList,
     providers.ProviderTestAnswer,
     runs.LiveAnswer,
     runs.OverviewAnswer,
     runs.RunList,
-    server_sign_ins.ConnectionList,
-    server_sign_ins.SignInPage,
+    sign_ins.ConnectionList,
+    sign_ins.SignInPage,
     server_views.ServerAnswer,
     servers.RemovedServer,
     servers.ServerList,

@@ -73,13 +73,17 @@ def budget_scan(
         "add {item} to the grocery list",
         "put {item} on the shopping list",
         "put {qty} {unit} of {item} on the shopping list",
-        "we need {item}",
-        "we need {qty} {item}",
-        "we need {qty} {unit} of {item}",
         "把{item}加到购物清单",
         "把{item}加入购物清单",
         "购物清单加{qty}{unit}{item}",
-    ]
+    ],
+    propose=["we need {item}", "we need {qty} {item}", "we need {qty} {unit} of {item}"],
+    says=[
+        "Added {qty} {unit} of {item} to the grocery list.",
+        "Added {qty} {item} to the grocery list.",
+        "已将{qty}{unit}{item}加入购物清单。",
+        "已将{item}加入购物清单，数量 {qty}。",
+    ],
 )
 def add_to_groceries(
     item: Item,
@@ -112,15 +116,13 @@ def list_groceries(
 
 
 @tool(
-    examples=[
-        "I {status} {item}",
-        "I have {status} {item}",
-        "{item} is {status}",
-        "mark {item} as {status}",
-        "把{item}标记为{status}",
-    ]
+    examples=["mark {item} as {status}", "把{item}标记为{status}"],
+    propose=["I {status} {item}", "I have {status} {item}", "{item} is {status}"],
+    says=["Marked {item} as {status}.", "已将{item}标记为{status}。"],
 )
-def update_grocery_status(item: NameOrId, status: GroceryStatus) -> dict[str, object]:
+def update_grocery_status(
+    item: NameOrId, status: Annotated[GroceryStatus, Field(examples=["Bought"])]
+) -> dict[str, object]:
     """Say what has become of an item on the grocery list."""
     household = open_household()
     entry = household.set_status(find_entry(household.entries("grocery"), item, "grocery item"), status)
@@ -136,7 +138,13 @@ def update_grocery_status(item: NameOrId, status: GroceryStatus) -> dict[str, ob
         "new task: {title}",
         "提醒我{due}{title}",
         "添加任务{title}",
-    ]
+    ],
+    says=[
+        "Added the task “{title}”, due {due}.",
+        "Added the task “{title}”.",
+        "已添加任务“{title}”，{due}到期。",
+        "已添加任务“{title}”。",
+    ],
 )
 def create_task(
     title: Title,
@@ -168,13 +176,14 @@ def list_tasks(
 
 @tool(
     examples=[
-        "task {task} is {status}",
         "set task {task} to {status}",
         "set the status of {task} to {status}",
         "把任务{task}标记为{status}",
-    ]
+    ],
+    propose=["task {task} is {status}"],
+    says=["Set the task “{task}” to {status}.", "已将任务“{task}”标记为{status}。"],
 )
-def update_task_status(task: TaskOrId, status: TaskStatus) -> dict[str, object]:
+def update_task_status(task: TaskOrId, status: Annotated[TaskStatus, Field(examples=["Done"])]) -> dict[str, object]:
     """Say how far a task has come."""
     household = open_household()
     entry = household.set_status(find_entry(household.entries("task"), task, "task"), status)
@@ -189,7 +198,13 @@ def update_task_status(task: TaskOrId, status: TaskStatus) -> dict[str, object]:
         "add {title} to the calendar {start}",
         "安排{start}{title}",
         "在日历里添加{title}，{start}",
-    ]
+    ],
+    says=[
+        "Added “{title}” to the calendar: {start}, {location}.",
+        "Added “{title}” to the calendar: {start}.",
+        "已将“{title}”加入日历：{start}，{location}。",
+        "已将“{title}”加入日历：{start}。",
+    ],
 )
 def create_event(
     title: Annotated[Name, Field(examples=["dentist", "看牙医"])],

@@ -13,26 +13,47 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from msgspec import to_builtins
+from msgspec.structs import asdict
 
+from toolyard.core.caller import Caller
 from toolyard.core.conversation.events import CallEnded
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.errors import Invalid, Misconfigured, NotFound, install_command
 from toolyard.core.ports import Model, Policy, Rule
 from toolyard.core.settings.budgets import NO_BUDGETS, RESERVE_OUTPUT_TOKENS, Budgets, iter_currency_problems
-from toolyard.core.settings.divisions import NO_DIVISIONS, Divisions
+from toolyard.core.settings.checks import format_path
+from toolyard.core.settings.divisions import (
+    NO_DIVISIONS,
+    DivisionConfig,
+    Divisions,
+    TenantConfig,
+    build_divisions,
+    iter_language_problems,
+    iter_tool_problems,
+)
 from toolyard.core.settings.limits import Budget, Limits, LimitsConfig, SessionLimits, SocketLimits
-from toolyard.core.settings.model_access import ModelAccess
+from toolyard.core.settings.models.access import ModelAccess
+from toolyard.core.settings.network.proxies import TrustedProxies
 from toolyard.core.settings.prices import Price
-from toolyard.core.settings.runtime import GENERAL, TOOL, EntryId, FixedSetting, RuntimeSettings, build_settings
+from toolyard.core.settings.redact_rules import NO_REDACTION, RedactRules
+from toolyard.core.settings.runtime import (
+    GENERAL,
+    SERVERS,
+    TENANTS,
+    TOOL,
+    EntryId,
+    FixedSetting,
+    RuntimeSettings,
+    build_settings,
+)
 from toolyard.core.settings.texts import NO_TEXTS, CustomTexts
 from toolyard.core.settings.tool_rules import DEFAULT_TRUST, TrustRules
-from toolyard.core.settings.trusted_proxies import TrustedProxies
-from toolyard.core.store import Key, Store
-from toolyard.core.tools.definition import Tool
+from toolyard.core.settings.versions import Versions
+from toolyard.core.store import KEYS, Key, Store
+from toolyard.core.tools.definition import SHIPPED_TOOLS, Tool
 from toolyard.core.tools.mcp_servers import AddServers, ServerSpec
-from toolyard.core.tools.redaction import NO_REDACTION, Redactor, RedactRules
-from toolyard.core.tools.web_search_rule import SEARCH_TOOL, SearchRules
-from toolyard.engine.access.authentication import KEYS, Authenticator, VerifyToken
+from toolyard.core.tools.web_search_rule import SEARCH_TOOL, SearchRules, build_search_rules
+from toolyard.engine.access.authentication import Authenticator, VerifyToken
 from toolyard.engine.access.policy_check import PolicyCheck
 from toolyard.engine.access.provider_sign_in import IdentityProvider, ProviderSignIns
 from toolyard.engine.access.sessions import Sessions
@@ -40,17 +61,18 @@ from toolyard.engine.dependencies import Deps
 from toolyard.engine.replicas.record_watcher import RecordWatcher
 from toolyard.engine.service import Service
 from toolyard.engine.settings.setting_store import SETTINGS, ConfiguredEntry, SettingStore
-from toolyard.engine.spending import Spending
+from toolyard.engine.spending.spending import Spending
 from toolyard.engine.tools.large_results import ResultEncoder
 from toolyard.engine.tools.offers import Offers
+from toolyard.engine.tools.redaction import Redaction
 from toolyard.engine.tools.registry import Registry
-from toolyard.engine.tools.versions import Versions
 from toolyard.engine.tools.web_search_plan import SearchPlanner
 from toolyard.hosting import AsgiApp
 from toolyard.models.configuration import ModelConfiguration
 from toolyard.models.price_list import PriceList
 from toolyard.models.resolver import ModelChoice, ModelResolver, ModelSettings
 from toolyard.observability.exporters import find_exporters
+from toolyard.observability.log_lines import replace_log_redactor
 from toolyard.observability.telemetry import Observer, bind
 from toolyard.observability.wire_log import WireLog
 from toolyard.policies.ordered import OrderedPolicy
@@ -73,6 +95,7 @@ if TYPE_CHECKING:
     from toolyard.engine.tools.argument_validation import Schemas
     from toolyard.models.model_lists import ModelLists
     from toolyard.models.provider_check import ProviderCheck
+    from toolyard.venues.code import CodeVenue
 
 IDS_PER_DRAW = 16
 
@@ -81,16 +104,16 @@ class SystemClock:
     """Random ids and the system's clock."""
 
     def __init__(self) -> None:
-        self._random_digits = ""
+        self._random_digits: list[str] = []
 
     def new_id(self, prefix: str) -> str:
         """Return a new id: the prefix, the current second and sixteen random digits."""
         # The time comes first, so that rows that are written together are neighbours in the store's index. The random
         # digits are drawn in bulk, as each draw is a system call.
         if not self._random_digits:
-            self._random_digits = secrets.token_hex(8 * IDS_PER_DRAW)
-        digits, self._random_digits = self._random_digits[:16], self._random_digits[16:]
-        return f"{prefix}_{int(self.now()):08x}{digits}"
+            drawn = secrets.token_hex(8 * IDS_PER_DRAW)
+            self._random_digits = [drawn[at : at + 16] for at in range(0, len(drawn), 16)]
+        return f"{prefix}_{int(self.now()):08x}{self._random_digits.pop()}"
 
     now = staticmethod(time.time)
 
@@ -155,6 +178,8 @@ class Wiring:
     """A store to use instead of `store`, which is closed with the App."""
     limits: Limits = field(default_factory=Limits)
     budget: Budget = field(default_factory=Budget)
+    code: bool = False
+    """Whether the model may run programs that call tools, with `run_code`."""
     rules: Sequence[Rule] = ()
     system_prompt: str = ""
     language: str = ""
@@ -179,6 +204,10 @@ class Wiring:
     """The models that a request may name; None means any."""
     model_patterns: Sequence[str] = ()
     """Patterns of further model names that a request may name."""
+    max_file_bytes: int = 20_000_000
+    """The largest file whose text a server returns."""
+    title_model: str = ""
+    """Writes the titles of conversations that ask for one; empty means the model that answered."""
     requests_per_minute: int = 0
     default_settings: Settings = field(default_factory=Settings)
     keys: Sequence[Key] = ()
@@ -208,6 +237,8 @@ class Wiring:
     """The settings that the store cannot replace, with where they are set."""
     fixed_settings: Sequence[FixedSetting] = ()
     """Settings that need a restart, to be shown."""
+    locations: Mapping[EntryId, str] = field(default_factory=dict[EntryId, str])
+    """Where the MCP servers and the keys of the configuration are set, to be shown."""
     windows: Mapping[str, int] = field(default_factory=dict[str, int])
     """Context windows in tokens, by model name, where they differ from the built-in table."""
     prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
@@ -219,8 +250,11 @@ class Wiring:
     reserve_output_tokens: int = RESERVE_OUTPUT_TOKENS
     """The limit of an answer under a budget, where neither its request nor its model has one."""
     divisions: Divisions = field(default_factory=lambda: NO_DIVISIONS)
-    complete_divisions: Callable[[LimitsConfig], Divisions] | None = None
-    """Returns `divisions` with other limits in the place of those of the server."""
+    """Divisions and tenants of a program, in place of those of the same names that are set elsewhere."""
+    division_settings: Mapping[str, DivisionConfig] = field(default_factory=dict[str, DivisionConfig])
+    """Divisions of the configuration, by name."""
+    tenant_settings: Mapping[str, TenantConfig] = field(default_factory=dict[str, TenantConfig])
+    """Tenants of the configuration, by name."""
     otlp_endpoint: str = ""
     """Where spans are sent; empty means that the OTEL_ variables decide."""
     service_name: str = "toolyard"
@@ -266,6 +300,17 @@ def _load_model_lists(configuration: ModelConfiguration, tasks: asyncio.TaskGrou
     return ModelLists(configuration.patterns, configuration.settings, tasks)
 
 
+def _load_code_venue(wiring: Wiring) -> "CodeVenue":
+    """Return the venue of `run_code`, whose sandbox is an extra."""
+    try:
+        from toolyard.venues.code import RUN_CODE, CodeVenue
+    except ModuleNotFoundError as error:
+        if error.name != "pydantic_monty":
+            raise
+        raise Misconfigured(f"programs need another package: {install_command('code')}") from None
+    return CodeVenue(wiring.apply_rules(RUN_CODE))
+
+
 def _load_connector() -> Connector:
     """Return the connector to MCP servers, loaded when the first server is started."""
     try:
@@ -277,15 +322,21 @@ def _load_connector() -> Connector:
 
 def _list_configured(wiring: Wiring) -> Mapping[EntryId, ConfiguredEntry]:
     """Return the settings that the store cannot replace, also those that a program sets without a file."""
-    own: dict[EntryId, ConfiguredEntry] = {}
+    values: dict[EntryId, object] = {}
     if wiring.system_prompt:
-        entry = EntryId(GENERAL, "system_prompt")
-        own[entry] = ConfiguredEntry(value=wiring.system_prompt, location="the program")
-    if wiring.limits != Limits():
-        own[EntryId(GENERAL, "limits")] = ConfiguredEntry(value=to_builtins(wiring.limits), location="the program")
-    if wiring.trust != DEFAULT_TRUST:
-        own[EntryId(GENERAL, "trust")] = ConfiguredEntry(value=to_builtins(wiring.trust), location="the program")
-    return {**own, **wiring.configured_settings}
+        values[EntryId(GENERAL, "system_prompt")] = wiring.system_prompt
+    for name, value, default in (
+        ("limits", wiring.limits, Limits()),
+        ("trust", wiring.trust, DEFAULT_TRUST),
+        ("redact", wiring.redact, NO_REDACTION),
+        ("web_search", wiring.web_search, SearchRules()),
+    ):
+        if value != default:
+            values[EntryId(GENERAL, name)] = to_builtins(value)
+    for (tenant, division), value in wiring.divisions.items():
+        values[EntryId(TENANTS, tenant) if tenant else EntryId("divisions", division)] = to_builtins(value)
+    entries = {entry: ConfiguredEntry(value=value, location="the program") for entry, value in values.items()}
+    return {**entries, **wiring.configured_settings}
 
 
 class App:
@@ -308,19 +359,33 @@ class App:
         self._store = store
         self._tasks = tasks
         self._model_lists: ModelLists | None = None
+        self._import_lock = asyncio.Lock()
+        self._awaits_tools = False
+        """Whether settings are stored together with servers, which may bring the tools that they name."""
         self._record_watcher = RecordWatcher(store)
         self._record_watcher.subscribe(self.access.load, KEYS)
         self._function = FunctionVenue(wiring.tools, threads=wiring.threads)
-        policy = OrderedPolicy(wiring.rules, wiring.divisions)
+        self._policy = policy = OrderedPolicy(wiring.rules, self._build_divisions(RuntimeSettings()))
         searching = SearchPlanner(wiring.web_search, models.native_tools, lambda: models.default)
         configured = [entry.name for entry in wiring.configured_settings if entry.kind == TOOL]
-        self.registry = Registry(policy, ClientVenue(), _load_schemas, searching, configured)
+        self.registry = Registry(
+            policy,
+            ClientVenue(),
+            _load_schemas,
+            searching,
+            configured,
+            find_listed=lambda tool, at: self.servers.find_listed(tool, at),
+        )
         self._offers = Offers(self.registry, policy, wiring.budget)
         self.registry.add(self._function)
         native = (build_provider_tool(SEARCH_TOOL, wiring.web_search.options), *wiring.provider_tools)
         self.registry.add(ProviderVenue([wiring.apply_rules(tool) for tool in native]))
         self.registry.add(ReadResultVenue(store), on_demand="with_handles")
-        self.registry.add(FindToolsVenue(self._offers.search), on_demand="with_many_tools")
+        find_tools = FindToolsVenue(self._offers.search, with_returns=wiring.code)
+        self.registry.add(find_tools, on_demand="with_many_tools")
+        self._code = _load_code_venue(wiring) if wiring.code else None
+        if self._code is not None:
+            self.registry.add(self._code)
         local = frozenset(self.registry.names())
         self.servers = McpManager(
             wiring.servers,
@@ -331,8 +396,10 @@ class App:
             apply_rules=wiring.apply_rules,
             find_defect=self.registry.find_defect,
             on_tools_changed=lambda: self.registry.refresh(self._mcp),
+            on_trusted=self.registry.rules.note_widening,
             secret=wiring.secret,
             allows_private=self._allows_private,
+            locations={entry.name: place for entry, place in wiring.locations.items() if entry.kind == SERVERS},
         )
         self._record_watcher.subscribe(self.servers.follow, *FOLLOWED_KINDS)
         self._record_watcher.subscribe(self.servers.follow_grants, TOKENS)
@@ -372,14 +439,13 @@ class App:
 
     def _make_deps(self, policy: Policy) -> Deps:
         wiring, models, store = self._wiring, self._models, self._store
-        redactor = Redactor(wiring.redact)
         return Deps(
             registry=self.registry,
             offers=self._offers,
             policy=policy,
-            policy_check=PolicyCheck(self._offers, policy, wiring.trust),
-            result_encoder=ResultEncoder(store, self.clock, redactor),
-            redactor=redactor,
+            policy_check=PolicyCheck(self._offers, policy, wiring.trust, self.access.find_revocation),
+            result_encoder=ResultEncoder(store, self.clock),
+            redaction=Redaction(wiring.redact),
             models=models,
             spending=Spending(
                 self._price_list,
@@ -392,6 +458,7 @@ class App:
             clock=self.clock,
             limit_versions=Versions(wiring.limits),
             default_model=models.default,
+            title_model=wiring.title_model,
             windows=models.context_window,
             allowed_models=wiring.allowed_models,
             model_patterns=wiring.model_patterns,
@@ -403,14 +470,14 @@ class App:
             prompt_versions=Versions(wiring.system_prompt),
             language=wiring.language,
             texts=wiring.texts,
-            prices=wiring.prices,
             wire_log=WireLog(store) if wiring.keep_requests else None,
             keep_audit_days=wiring.keep_audit_days,
-            divisions=wiring.divisions,
+            division_versions=Versions(self._build_divisions(RuntimeSettings())),
             find_tool_identity=self.servers.find_tool_identity,
             unwrap_delivered=unwrap_result,
             is_shared=store.is_shared,
             ensure_lease=store.ensure_lease,
+            read_oldest_format=store.read_oldest_format,
         )
 
     def _list_models(self) -> list[str]:
@@ -426,26 +493,72 @@ class App:
         is_unknown = entry.kind == TOOL and entry.name in after.tool and self.registry.find(entry.name) is None
         budgets, prices = {**after.budgets, **self._wiring.budgets}, {**after.prices, **self._wiring.prices}
         for path, problem in iter_currency_problems(budgets, prices) if entry.kind in ("budgets", "prices") else ():
-            raise Invalid(f"{'.'.join(path)} {problem}", {"field": "currency"})
+            message = f"{'.'.join(path)} {problem}"
+            raise Invalid(message, {"fields": [{"key": "currency", "message": message}]})
         # With MCP servers any name is accepted, as in the file: one of them may bring the tool later.
-        if is_unknown and not self.servers.cards():
+        if is_unknown and not (self.servers.cards() or self._awaits_tools):
             raise Invalid(f"there is no tool named {entry.name[:80]!r}", {"field": "name"})
+        if entry.kind in ("divisions", TENANTS):
+            self._check_divisions(entry, after)
+
+    def _check_divisions(self, entry: EntryId, after: RuntimeSettings) -> None:
+        """Raise Invalid if a division or a tenant names a tool or a language that there is not."""
+        may_name_any = self.servers.cards() or self._awaits_tools
+        tool_names = None if may_name_any else {*self.registry.names(), *SHIPPED_TOOLS}
+        fields = [
+            {"key": format_path(path[2:]), "message": f"{format_path(path)} {problem}"}
+            for path, problem in (
+                *iter_language_problems(after.divisions, after.tenants, self._wiring.texts),
+                *iter_tool_problems(after.divisions, after.tenants, tool_names),
+            )
+            if path[:2] == entry
+        ]
+        if fields:
+            raise Invalid("; ".join(field["message"] for field in fields), {"fields": fields})
+
+    def _build_divisions(self, stored: RuntimeSettings) -> Divisions:
+        """Return the divisions and tenants of the program, the configuration and the store, in this order."""
+        wiring = self._wiring
+        limits = stored.limits
+        if limits == LimitsConfig():
+            limits = LimitsConfig(**asdict(wiring.limits), requests_per_minute=wiring.requests_per_minute)
+        built = build_divisions(
+            {**stored.divisions, **wiring.division_settings}, {**stored.tenants, **wiring.tenant_settings}, limits
+        )
+        return {**built, **wiring.divisions}
 
     async def _apply_settings(self, stored: RuntimeSettings) -> None:
         """Use the settings of the file and of the store. A run that has started keeps its model's name."""
-        wiring, deps, now = self._wiring, self._deps, self.clock.now()
+        wiring, deps = self._wiring, self._deps
+        self._apply_to_runs(stored, self.clock.now())
+        deps.requests_per_minute = (
+            stored.limits.requests_per_minute if stored.limits != LimitsConfig() else wiring.requests_per_minute
+        )
+        self._price_list.replace({**stored.prices, **wiring.prices})
+        deps.spending.replace_budgets({**stored.budgets, **wiring.budgets})
+        await self._apply_models(stored)
+
+    def _apply_to_runs(self, stored: RuntimeSettings, now: float) -> None:
+        """Use the settings from which open runs keep what they began with, from this time on."""
+        wiring, deps = self._wiring, self._deps
         self.registry.set_rules(stored.tool, now)
         is_stored = stored.limits != LimitsConfig()
         deps.limit_versions.replace(stored.limits.run_limits if is_stored else wiring.limits, now)
-        deps.requests_per_minute = stored.limits.requests_per_minute if is_stored else wiring.requests_per_minute
-        complete = wiring.complete_divisions if is_stored else None
-        deps.divisions = complete(stored.limits) if complete else wiring.divisions
+        self._apply_divisions(self._build_divisions(stored), now)
+        self.registry.set_search_rules(
+            wiring.web_search if stored.web_search is None else build_search_rules(stored.web_search), now
+        )
+        if deps.redaction.replace(stored.redact if stored.redact != NO_REDACTION else wiring.redact, now):
+            replace_log_redactor(deps.redaction.current)
         deps.policy_check.trust_versions.replace(stored.trust if stored.trust != DEFAULT_TRUST else wiring.trust, now)
         deps.prompt_versions.replace(stored.system_prompt.strip() or wiring.system_prompt, now)
-        deps.prices = {**stored.prices, **wiring.prices}
-        self._price_list.replace(deps.prices)
-        deps.spending.replace_budgets({**stored.budgets, **wiring.budgets})
-        await self._apply_models(stored)
+
+    def _apply_divisions(self, divisions: Divisions, now: float) -> None:
+        deps = self._deps
+        if deps.division_versions.replace(divisions, now):
+            self._policy.replace_divisions(divisions, now)
+            self.registry.note_changed_settings(now)
+        deps.limits_changed_at = max(deps.limit_versions.changed_at, deps.division_versions.changed_at)
 
     async def _apply_models(self, stored: RuntimeSettings) -> None:
         configuration = self._base_models.add_stored(stored)
@@ -460,6 +573,20 @@ class App:
         deps.model_access = configuration.access
         for part in (*retired, *([lists] if lists else [])):
             await part.close()
+
+    async def import_settings(
+        self, values: Mapping[EntryId, object], servers: Mapping[str, ServerSpec], caller: Caller
+    ) -> None:
+        """Store settings and MCP servers: all of them, or none if one would be refused."""
+        async with self._import_lock:  # one that ends must not stop another from naming the tools of its servers
+            await self.servers.set_all(servers, dry_run=True)
+            self._awaits_tools = bool(servers)
+            try:
+                await self.settings.set_all(values, caller, dry_run=True)
+                await self.servers.set_all(servers)
+                await self.settings.set_all(values, caller)
+            finally:
+                self._awaits_tools = False
 
     async def check_provider(self, name: str, value: object, model: str) -> "ProviderCheck":
         """Try a provider with real requests: as it is set or, if a value is given, as it would be with that.
@@ -480,6 +607,9 @@ class App:
 
     async def start(self) -> None:
         """Start the MCP servers, then resume what an earlier process left open."""
+        await self.access.load()  # runs that go on are those of keys that were not revoked meanwhile
+        for at, stored in await self.settings.read_history():  # for runs that began with earlier ones
+            self._apply_to_runs(stored, at)
         await self.settings.load()
         if self._model_configuration.default is self._wiring.model:
             self._models.check()  # not of the store: a server that does not start could not be corrected over HTTP
@@ -492,7 +622,7 @@ class App:
 
     async def asgi(self) -> AsgiApp:
         """Return the HTTP surfaces as an ASGI application. Needs the extra `toolyard[server]`."""
-        await self.access.load()
+        await self.access.load()  # again: keys may have been added since the start
         try:
             from toolyard.surfaces.app import asgi
             from toolyard.surfaces.surface import Backend
@@ -510,11 +640,14 @@ class App:
             records=self._store,
             settings=self.settings,
             check_provider=self.check_provider,
+            import_settings=self.import_settings,
             fixed_settings=self._wiring.fixed_settings,
+            locations=self._wiring.locations,
             secret_source=self._wiring.secret_source,
             provider_cards=self._models.provider_cards,
             approval_hold_s=self._wiring.approval_hold_s,
             leave_s=self._wiring.leave_s,
+            max_file_bytes=self._wiring.max_file_bytes,
             socket_limits=self._wiring.socket_limits,
             add_servers=lambda: self._wiring.add_servers or ("all" if self.access.is_local else "url"),
             trust_added_servers=self._wiring.trust_added_servers,
@@ -529,6 +662,7 @@ class App:
             await self._model_lists.close()
         # Callbacks run in reverse order: the store closes last, as the other parts may still write to it.
         async with AsyncExitStack() as parts:
-            for part in (self._store, self._models, self._function, self._mcp, *self._exporters):
+            code = (self._code,) if self._code else ()
+            for part in (self._store, self._models, self._function, self._mcp, *code, *self._exporters):
                 parts.push_async_callback(part.close)
             await self.service.close(self._wiring.grace_s)

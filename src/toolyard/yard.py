@@ -18,18 +18,18 @@ from toolyard.core.errors import Misconfigured, ToolError
 from toolyard.core.items import Call, Item, Problem, TextPart, UserMessage
 from toolyard.core.ports import Failure, Rule, Value
 from toolyard.core.settings.limits import Budget, Limits
-from toolyard.core.settings.model_names import OFFLINE
-from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
+from toolyard.core.settings.models.names import OFFLINE
+from toolyard.core.settings.models.options import DEFAULT_OPTIONS, Options
+from toolyard.core.settings.redact_rules import NO_REDACTION, RedactRules
 from toolyard.core.settings.tool_rules import DEFAULT_TRUST, TrustRules
-from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.definition import RUN_CODE_NAME, Tool
 from toolyard.core.tools.mcp_servers import ServerSpec
-from toolyard.core.tools.redaction import NO_REDACTION, RedactRules
 from toolyard.core.tools.web_search_rule import SearchMode, SearchRules, parse_search
 from toolyard.engine.log.readers import Reader
-from toolyard.engine.output_types import OutputType, T
-from toolyard.engine.run import Run
-from toolyard.engine.run_options import RunOptions, build_run_request, check_run_options
-from toolyard.engine.run_result import RunResult
+from toolyard.engine.run.options import RunOptions, build_run_request, check_run_options
+from toolyard.engine.run.output_types import OutputType, T
+from toolyard.engine.run.result import RunResult, read_program_value
+from toolyard.engine.run.run import Run
 from toolyard.hosting import AsgiApp, ContextTask, Message, serve_lifespan
 from toolyard.models.resolver import ModelChoice, ModelResolver, make_key_settings
 from toolyard.venues.function import ToolLike
@@ -65,10 +65,14 @@ class Yard:
         language: str = "",
         web_search: SearchMode | SearchRules = "",
         provider_tools: Sequence[Tool] = (),
+        code: bool = False,
         threads: int = 32,
         grace_s: float = 5.0,
     ) -> None:
-        """`api_keys` are API keys by provider name, used in place of the environment variables."""
+        """`api_keys` are API keys by provider name, used in place of the environment variables.
+
+        With `code` the model may write programs that call the tools. It needs the extra `toolyard[code]`.
+        """
         from toolyard.app import Wiring
 
         model_settings = make_key_settings(api_keys)
@@ -93,6 +97,7 @@ class Yard:
                 language=language,
                 web_search=SearchRules(prefer=web_search) if isinstance(web_search, str) else web_search,
                 provider_tools=provider_tools,
+                code=code,
                 threads=threads,
                 grace_s=grace_s,
             )
@@ -292,6 +297,24 @@ class Yard:
         clock = self._opened_app.clock
         call = Call(id=clock.new_id("call"), at=clock.now(), tool=tool, arguments=dict(arguments))
         return self.run((call,), caller=caller, context=context)
+
+    async def run_code(
+        self, code: str, *, caller: Caller = LOCAL_CALLER, context: Mapping[str, object] = {}
+    ) -> RunResult:
+        """Run a program that calls tools, without a model. The result has the program's value as `output`.
+
+        Its calls are judged and logged like those of a model. Raises ToolError if the program fails, with the calls
+        that took effect in its details, and RunWaiting if a call needs a decision.
+        """
+        if RUN_CODE_NAME not in self.tool_names:
+            raise Misconfigured("this yard runs no programs: create it with code=True")
+        run = self.call(RUN_CODE_NAME, {"code": code}, caller=caller, context=context)
+        result = await run.result()
+        program = next(call for call in result.calls if call.tool == RUN_CODE_NAME and not call.parent)
+        if program.error is not None:
+            raise ToolError(program.error.error, program.error.error_type, program.error.details)
+        whole = await self.result(run.conversation, program.handle) if program.handle else program.content.encode()
+        return replace(result, output=read_program_value(whole))
 
     async def approve(
         self,

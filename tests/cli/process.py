@@ -15,10 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPResponse
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import cast
 
-from cli.forked_commands import Command, run_forked
+from forked_python import ForkedPython
 
 TIMEOUT_S = 60.0
 DROPPED_PREFIXES = ("TOOLYARD_", "OPENAI_", "OLLAMA_", "EDITOR", "VISUAL")
@@ -48,14 +47,14 @@ def build_environment(folder: Path, **more: str) -> dict[str, str]:
 
 def run_toolyard(folder: Path, *arguments: str, input_text: str = "", **more: str) -> CommandResult:
     """Run a command to its end."""
-    with TemporaryDirectory() as place:
-        files = [Path(place) / name for name in ("input", "output", "errors")]
-        files[0].write_text(input_text)
-        paths = [str(file) for file in files]
-        code = run_forked(Command(str(folder), arguments, build_environment(folder, **more), paths), TIMEOUT_S)
-        output, errors = (file.read_text() for file in files[1:])
+    words, env = (*PROGRAM, *arguments), build_environment(folder, **more)
+    with ForkedPython(words, cwd=folder, env=env, stdin=-1, stdout=-1, stderr=-1, text=True) as command:
+        try:
+            output, errors = command.communicate(input_text, TIMEOUT_S)
+        finally:
+            command.kill()
     assert "Traceback" not in errors and "unexpected" not in errors, errors
-    return CommandResult(code, output, errors)
+    return CommandResult(command.returncode, output, errors)
 
 
 class ServerProcess:
@@ -69,9 +68,12 @@ class ServerProcess:
         program: Sequence[str] = PROGRAM,
         python: Path | str = sys.executable,
     ) -> None:
-        command = [str(python), *program, "serve", "--port", "0", *arguments]
-        env = build_environment(folder, **more)
-        self.process = subprocess.Popen(command, cwd=folder, env=env, stdout=-1, stderr=-1, text=True)
+        words, env = [*program, "serve", "--port", "0", *arguments], build_environment(folder, **more)
+        if python == sys.executable and program == PROGRAM and "PYTHONPATH" not in more:
+            self.process = ForkedPython(words, cwd=folder, env=env, stdout=-1, stderr=-1, text=True)
+        else:  # what such a server imports is not in the process that is forked
+            command = [str(python), *words]
+            self.process = subprocess.Popen(command, cwd=folder, env=env, stdout=-1, stderr=-1, text=True)
         self.url = ""
         self.output_lines: list[str] = []
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()

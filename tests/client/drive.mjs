@@ -24,6 +24,7 @@ const tools = {
     description: "Put a product into the cart.",
     parameters: code,
     examples: ["Add milk"],
+    propose: ["We need milk"],
     sources: { code: "search_products" },
     run: async (args) => {
       ran("add_to_cart", args);

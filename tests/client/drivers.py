@@ -82,7 +82,7 @@ def local_tools(record: ClientRecord, running: asyncio.Event) -> list[object]:
         record.executed.append(("search_products", {"query": query}))
         return {"products": [{"code": "M1"}]}
 
-    @tool(examples=["Add milk"], sources={"code": "search_products"})
+    @tool(examples=["Add milk"], propose=["We need milk"], sources={"code": "search_products"})
     async def add_to_cart(code: str) -> dict[str, object]:
         """Put a product into the cart."""
         record.executed.append(("add_to_cart", {"code": code}))

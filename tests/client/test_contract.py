@@ -116,6 +116,7 @@ def test_a_request_is_driven_to_its_end_with_one_post_for_each_turn(client: str)
     assert model.requests[0].system == "Be kind.\n\npage: home"
     offered = {tool.name: tool for tool in model.requests[0].offer.tools}
     assert offered["add_to_cart"].examples == ("Add milk",)
+    assert offered["add_to_cart"].propose == ("We need milk",)
     assert offered["add_to_cart"].sources == {"code": "search_products"}
     assert [item.content for item in model.requests[2].history if isinstance(item, Result)][1:] == ['{"ok":true}'] * 2
 

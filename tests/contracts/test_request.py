@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from models.hard_schemas import HARD
 from toolyard.core.conversation.history import History
@@ -279,3 +280,11 @@ def test_a_tool_is_offered_whatever_its_schema(wire: RequestWire, name: str) -> 
     body = wire.encode_body(request([user("hi")], tools=offer(Tool(name="hard", parameters=HARD[name]))))
     assert wire.faults_of(body) == []
     assert b'"hard"' in body
+
+
+@each_wire
+def test_what_a_tool_says_to_people_is_sent_to_no_model(wire: RequestWire) -> None:
+    plain = Tool(name="add", description="Add an item.")
+    spoken = replace(plain, examples=("add {item}",), propose=("we need {item}",), says=("Added {item}.",))
+    bodies = [wire.encode_body(request([user("hi")], tools=offer(tool))) for tool in (plain, spoken)]
+    assert bodies[0] == bodies[1]

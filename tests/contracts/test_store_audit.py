@@ -6,12 +6,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from contracts.store_contract import OpenStore, Promise, check_promise, every_store, expect_break, get_function_name
 from support import find_break
-from toolyard.core.store import RecordChange, Store
+from toolyard.core.store import KEYS, Key, RecordChange, Store
 from toolyard.core.store.audit_chain import AuditAction, AuditEntry, AuditQuery, AuditRecord, seal_record
 from toolyard.stores.memory import MemoryStore
 
@@ -95,6 +96,26 @@ async def records_change_together_with_their_audit_entries_or_not_at_all(store: 
     assert len(await store.read_audit(AuditQuery())) == len(entries) + 2 * is_changed
 
 
+async def keys_change_together_with_their_audit_entries_or_not_at_all(store: Store) -> None:
+    def change(name: str, key: Key | None, action: AuditAction) -> RecordChange:
+        audit = AuditRecord(at=1.0, action=action, target=name)
+        return RecordChange(kind=KEYS, name=name, body=msgspec.json.encode(key) if key else None, audit=audit)
+
+    ann, bob = Key(name="ann", hash="1", user="ann"), Key(name="bob", hash="2", user="bob")
+    await store.change_records([change("ann", ann, "key.add"), change("bob", bob, "key.add")])
+    rotated = replace(ann, hash="3")
+    await store.change_records([change("ann", rotated, "key.rotate"), change("bob", None, "key.revoke")])
+    assert await store.keys() == [rotated] and await store.list_records(KEYS) == []
+    entries = await store.read_audit(AuditQuery(oldest_first=True))
+    actions = [(entry.action, entry.target) for entry in entries]
+    assert actions == [("key.add", "ann"), ("key.add", "bob"), ("key.rotate", "ann"), ("key.revoke", "bob")]
+    impossible = change(cast(str, 2**80), bob, "key.add")  # no database takes such a name
+    with suppress(Exception):
+        await store.change_records([change("ann", None, "key.revoke"), impossible])
+    is_changed = "ann" not in [key.name for key in await store.keys()]
+    assert len(await store.read_audit(AuditQuery())) == len(entries) + 2 * is_changed
+
+
 class ForkingAuditStore(MemoryStore):
     """Lets other tasks append between reading the last entry and writing the next one."""
 
@@ -137,6 +158,7 @@ BROKEN_BY: dict[Promise, type[MemoryStore]] = {
     audit_entries_are_selected_and_paged_in_both_orders: AllTenantsAuditStore,
     old_audit_entries_are_trimmed_up_to_the_first_that_stays: SilentTrimStore,
     records_change_together_with_their_audit_entries_or_not_at_all: SeparateChangesStore,
+    keys_change_together_with_their_audit_entries_or_not_at_all: SeparateChangesStore,
 }
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -24,6 +25,7 @@ from contracts.store_contract import (
     user_says,
 )
 from toolyard.core.caller import Caller
+from toolyard.core.conversation.context.notes import Note
 from toolyard.core.conversation.events import (
     ConversationChanged,
     ConversationOpened,
@@ -35,11 +37,11 @@ from toolyard.core.conversation.events import (
     StopRequested,
     TurnEnded,
 )
-from toolyard.core.conversation.notes import Note
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.errors import Fenced
 from toolyard.core.items import Call, FilePart, Reasoning, Result, SystemText, UserMessage
 from toolyard.core.store import (
+    KEPT,
     Append,
     CatalogQuery,
     ConversationCard,
@@ -96,6 +98,28 @@ async def a_list_leaves_out_what_is_unlisted_unless_it_is_asked_for(store: Store
     card = await store.card("b")
     assert card is not None
     assert card.unlisted
+
+
+async def a_list_is_of_the_places_that_it_asks_for(store: Store) -> None:
+    def changed(**changes: Any) -> ConversationChanged:
+        return ConversationChanged(settings=Settings(title="x", **changes))
+
+    await append_events(store, "plain", conversation_opened("ana", "acme", "x"), at=1.0)
+    await append_events(store, "pin", conversation_opened("ana", "acme", "x"), changed(place="pinned"), at=2.0)
+    await append_events(store, "old", conversation_opened("ana", "acme", "x"), at=3.0)
+    await append_events(store, "old", changed(place="archived"), at=4.0)
+    await append_events(store, "gone", conversation_opened("ana", "acme", "x"), at=5.0)
+    await append_events(store, "gone", changed(place="pinned", deleted_at=6.0), at=6.0)
+    places = {"pin": "pinned", "plain": "", "old": "archived"}
+    for text in ("", "x"):
+        assert await list_ids(store, text) == ["pin", "plain"]
+        kept = await store.cards(CatalogQuery(tenant="acme", text=text, places=KEPT))
+        assert {card.id: card.place for card in kept} == places
+        archived = await store.cards(CatalogQuery(tenant="acme", text=text, places=("archived",)))
+        assert [card.id for card in archived] == ["old"]
+    assert (await store.list_deleted(6.0, 10), await store.list_deleted(6.5, 10)) == ([], ["gone"])
+    await append_events(store, "gone", changed(place="pinned"), at=7.0)
+    assert (await list_ids(store), await store.list_deleted(9.0, 10)) == (["gone", "pin", "plain"], [])
 
 
 async def pages_lose_and_repeat_nothing_even_among_changes_of_one_moment(store: Store) -> None:
@@ -250,6 +274,13 @@ class ListsUnlistedStore(MemoryStore):
         return await super().cards(replace(query, unlisted=True))
 
 
+class ListsArchivedStore(MemoryStore):
+    """Lists also what is archived."""
+
+    async def cards(self, query: CatalogQuery) -> Sequence[ConversationCard]:
+        return await super().cards(replace(query, places=KEPT))
+
+
 class TimePagedStore(MemoryStore):
     """Goes on with what changed earlier than the last page, whatever changed at the same time."""
 
@@ -300,6 +331,7 @@ BROKEN_BY: dict[Promise, type[MemoryStore]] = {
     a_card_follows_the_log: StaleCardStore,
     a_list_is_of_one_tenant_and_of_one_user_or_all_with_the_newest_change_first: EveryUserStore,
     a_list_leaves_out_what_is_unlisted_unless_it_is_asked_for: ListsUnlistedStore,
+    a_list_is_of_the_places_that_it_asks_for: ListsArchivedStore,
     pages_lose_and_repeat_nothing_even_among_changes_of_one_moment: TimePagedStore,
     a_text_is_found_in_a_title_a_description_or_a_message: TitleSearchStore,
     only_what_people_and_models_said_is_searched: RawSearchStore,

@@ -47,7 +47,6 @@ def reservation(
         attempt=attempt,
         at=at,
         micros=micros,
-        estimate_micros=micros // 2,
         shares=shares or (TEAM, TOTAL),
     )
 
@@ -85,6 +84,29 @@ async def a_reservation_that_is_made_again_counts_once(store: Store) -> None:
     for _ in range(2):
         assert await store.reserve(reservation("a", 600)) is None
     assert await read_balances(store) == {"team": (0, 600, 0), "total": (0, 600, 0)}
+
+
+async def an_attempt_takes_the_place_of_those_before_it(store: Store) -> None:
+    await store.reserve(reservation("a", 700, TEAM))
+    await store.reserve(reservation("a", 200, TEAM, turn="2"))
+    assert await store.reserve(reservation("a", 900, TEAM, attempt=2)) == TEAM
+    assert await read_balances(store) == {"team": (0, 900, 0)}, "what is refused changes nothing"
+    assert await store.reserve(reservation("a", 800, attempt=2)) is None
+    assert await read_balances(store) == {"team": (0, 1000, 0), "total": (0, 800, 0)}
+    assert await store.reserve(reservation("a", 1, TEAM, attempt=1)) == TEAM, "a later attempt keeps its own"
+    assert await store.settle_reservations(NOW, 10) == (0, [])
+    await end_turn(store, "a", Settlement(turn="1", micros=750))
+    await store.settle_reservations(NOW, 10)
+    assert await read_balances(store) == {"team": (750, 200, 0), "total": (750, 0, 0)}
+
+
+async def a_key_is_free_again_once_what_it_reserved_is_charged(store: Store) -> None:
+    await store.reserve(reservation("a", 300, TEAM))
+    await end_turn(store, "a", Settlement(turn="1", micros=250))
+    assert await store.reserve(reservation("a", 400, TEAM)) == TEAM, "it is another request, which has reserved nothing"
+    await store.settle_reservations(NOW, 10)
+    assert await store.reserve(reservation("a", 400, TEAM)) is None
+    assert await read_balances(store) == {"team": (250, 400, 0)}
 
 
 async def reservations_at_once_never_exceed_a_budget(store: Store) -> None:
@@ -131,6 +153,21 @@ async def the_attempts_of_a_turn_are_settled_together_in_the_period_of_the_last_
     assert balances["total"] == BudgetBalance(budget="team", scope="acme", period="total", spent=350)
 
 
+async def the_cost_of_a_call_is_charged_beside_that_of_its_turn(store: Store) -> None:
+    await store.reserve(reservation("a", 300, TEAM))
+    await store.reserve(reservation("a", 70, turn="call 1", attempt=0))
+    await end_turn(store, "a", Settlement(turn="call 1", micros=70), Settlement(turn="1", micros=200))
+    assert await read_balances(store) == {"team": (0, 370, 0), "total": (0, 70, 0)}, "not in the append's transaction"
+    number, charges = await store.settle_reservations(NOW, 10)
+    assert number == 3
+    assert {charge.budget: (charge.spent_before, charge.spent) for charge in charges} == {
+        "team": (0, 270),
+        "total": (0, 70),
+    }
+    assert await store.settle_reservations(NOW, 10) == (0, [])
+    assert await read_balances(store) == {"team": (270, 0, 0), "total": (70, 0, 0)}
+
+
 async def the_end_of_a_run_releases_what_no_turn_has_ended(store: Store) -> None:
     await store.reserve(reservation("a", 300, TEAM, turn="1"))
     await store.reserve(reservation("a", 200, TEAM, turn="2.summary"))
@@ -140,12 +177,25 @@ async def the_end_of_a_run_releases_what_no_turn_has_ended(store: Store) -> None
     assert await read_balances(store) == {"team": (50, 100, 0)}
 
 
-async def a_deleted_conversation_is_charged_as_estimated(store: Store) -> None:
+async def what_is_reserved_and_not_settled_is_that_of_the_last_attempts(store: Store) -> None:
+    assert not await store.has_reservations()
+    await store.reserve(reservation("a", 300, attempt=17))
+    assert await store.has_reservations()
+    await store.reserve(reservation("a", 200, attempt=2))
+    await store.reserve(reservation("a", 50, turn="2.summary"))
+    await store.reserve(reservation("a", 70, turn="call 1", attempt=0))
+    await store.reserve(reservation("b", 100, TEAM))
+    await end_turn(store, "a", Settlement(turn="call 1", micros=70))
+    assert await store.read_reserved("a") == {"1": 300, "2.summary": 50}
+    assert await store.read_reserved("c") == {}
+
+
+async def a_deleted_conversation_is_charged_what_it_had_reserved(store: Store) -> None:
     await end_turn(store, "a")
     await store.reserve(reservation("a", 600, TEAM))
     await store.delete_conversation("a")
     await store.settle_reservations(NOW, 10)
-    assert await read_balances(store) == {"team": (300, 0, 0)}
+    assert await read_balances(store) == {"team": (600, 0, 0)}
 
 
 async def a_reservation_stays_while_its_conversation_is_open(store: Store) -> None:
@@ -220,7 +270,14 @@ class RepeatingStore(MemoryStore):
 
     async def reserve(self, reservation: Reservation) -> BudgetShare | None:
         self.made += 1
-        return await super().reserve(replace(reservation, attempt=self.made))
+        return await super().reserve(replace(reservation, attempt=-self.made))
+
+
+class HoardingStore(MemoryStore):
+    """Keeps what each attempt has reserved."""
+
+    async def reserve(self, reservation: Reservation) -> BudgetShare | None:
+        return await super().reserve(replace(reservation, turn=f"{reservation.turn}.{reservation.attempt}"))
 
 
 class RacingStore(MemoryStore):
@@ -280,12 +337,16 @@ class UnfencedStore(MemoryStore):
 BROKEN_BY: dict[Promise, type[MemoryStore]] = {
     a_reservation_is_made_in_all_budgets_or_in_none: HalfStore,
     a_reservation_that_is_made_again_counts_once: RepeatingStore,
+    an_attempt_takes_the_place_of_those_before_it: HoardingStore,
+    a_key_is_free_again_once_what_it_reserved_is_charged: RepeatingStore,
     reservations_at_once_never_exceed_a_budget: RacingStore,
     a_cost_is_charged_once_however_often_it_is_settled: EagerStore,
     a_cost_above_its_reservation_is_an_overdraft_that_refuses_the_next: CappedStore,
     the_attempts_of_a_turn_are_settled_together_in_the_period_of_the_last_one: ForgetfulStore,
+    the_cost_of_a_call_is_charged_beside_that_of_its_turn: ForgetfulStore,
     the_end_of_a_run_releases_what_no_turn_has_ended: ForgetfulStore,
-    a_deleted_conversation_is_charged_as_estimated: ForgetfulStore,
+    what_is_reserved_and_not_settled_is_that_of_the_last_attempts: ForgetfulStore,
+    a_deleted_conversation_is_charged_what_it_had_reserved: ForgetfulStore,
     a_reservation_stays_while_its_conversation_is_open: ReleasingStore,
     a_fenced_append_settles_nothing_and_adds_no_usage: UnfencedStore,
     usage_is_the_exact_sum_of_what_was_appended: ForgetfulStore,

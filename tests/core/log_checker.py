@@ -8,6 +8,7 @@ from toolyard.core.conversation.events import (
     CallApproved,
     CallEnded,
     CallJudged,
+    CallsRequested,
     CallStarted,
     Entry,
     RunEnded,
@@ -21,6 +22,8 @@ from toolyard.core.items import Call, Result
 
 SAFE_TO_REPEAT = "safe"
 """The one tool of the simulation that is idempotent."""
+PROGRAM = "program"
+"""The tool of the simulation that runs a program, which has no effect of its own."""
 
 
 class Broken(AssertionError):
@@ -41,6 +44,7 @@ class LogChecker:
         self._starts: Counter[str] = Counter()
         self._answers: Counter[str] = Counter()
         self._permitted_calls: set[str] = set()
+        self._children: dict[str, set[str]] = {}
         self._queued_runs: list[str] = []
         self._started_runs: list[str] = []
 
@@ -57,10 +61,27 @@ class LogChecker:
             case CallStarted():
                 self._check_start(event)
             case CallEnded():
-                require(event.result.call_id not in self.ended_calls, f"{event.result.call_id} ended twice")
-                self.ended_calls.add(event.result.call_id)
+                self._check_end(event.result.call_id)
+            case CallsRequested():
+                require(event.parent not in self.ended_calls, f"{event.parent} had ended and asked for calls")
+                self._children.setdefault(event.parent, set()).update(call.id for call in event.calls)
+            case RunQueued() | RunStarted() | RunEnded():
+                self._check_run(event, entry.run)
+            case TurnStarted():
+                require(self._started_runs[-1] not in self.ended_runs, "a turn began outside of a run")
+            case _:
+                pass
+
+    def _check_end(self, call_id: str) -> None:
+        require(call_id not in self.ended_calls, f"{call_id} ended twice")
+        self.ended_calls.add(call_id)
+        open_children = self._children.get(call_id, set()) - self.ended_calls
+        require(not open_children, f"{call_id} ended before its calls {sorted(open_children)}")
+
+    def _check_run(self, event: RunQueued | RunStarted | RunEnded, run: str) -> None:
+        match event:
             case RunQueued():
-                self._queued_runs.append(entry.run)
+                self._queued_runs.append(run)
             case RunStarted():
                 self._started_runs.append(self._queued_runs[len(self._started_runs)])
             case RunEnded(run_id=run_id) if run_id:
@@ -68,13 +89,9 @@ class LogChecker:
                 self._queued_runs.remove(run_id)
                 self.ended_runs.add(run_id)
             case RunEnded():
-                require(entry.run == self._started_runs[-1], f"{entry.run} ended out of turn")
-                require(entry.run not in self.ended_runs, f"{entry.run} ended twice")
-                self.ended_runs.add(entry.run)
-            case TurnStarted():
-                require(self._started_runs[-1] not in self.ended_runs, "a turn began outside of a run")
-            case _:
-                pass
+                require(run == self._started_runs[-1], f"{run} ended out of turn")
+                require(run not in self.ended_runs, f"{run} ended twice")
+                self.ended_runs.add(run)
 
     def _check_start(self, event: CallStarted) -> None:
         call_id = event.call_id
@@ -82,7 +99,8 @@ class LogChecker:
         require(call_id not in self.ended_calls, f"{call_id} had ended and started again")
         require(call_id in self._permitted_calls, f"{call_id} started without leave")
         again = self._starts[call_id] - 1 - self._answers[call_id]
-        require(again <= 0 or self.tools[call_id] == SAFE_TO_REPEAT, f"{call_id} is not idempotent and ran twice")
+        may_repeat = self.tools[call_id] in (SAFE_TO_REPEAT, PROGRAM)
+        require(again <= 0 or may_repeat, f"{call_id} is not idempotent and ran twice")
 
     def inspect(self, state: State) -> None:
         """Whatever happened, a state is in order."""
@@ -99,3 +117,5 @@ class LogChecker:
             calls = [item.id for item in history if isinstance(item, Call)]
             results = [item.call_id for item in history if isinstance(item, Result)]
             require(sorted(calls) == sorted(results), "a call has no result, or two")
+            children = set[str]().union(*self._children.values())
+            require(children.isdisjoint(calls), "the model is shown the call of a program")

@@ -5,14 +5,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import assert_never
 
-from core.log_checker import SAFE_TO_REPEAT, Broken, LogChecker, require
-from core.story import Apply, Story, model_text, user
+from core.log_checker import PROGRAM, SAFE_TO_REPEAT, Broken, LogChecker, require
+from core.story import Apply, Story, model_text, ok_result, tool_call, user
 from toolyard.core.conversation.commands import Start, StateCommand
-from toolyard.core.conversation.compaction_plan import Compact
+from toolyard.core.conversation.context.compaction_plan import Compact
 from toolyard.core.conversation.decide import decide
 from toolyard.core.conversation.events import (
     CallEnded,
     CallJudged,
+    CallsRequested,
     CallStarted,
     Durable,
     HistoryCompacted,
@@ -28,6 +29,7 @@ from toolyard.core.conversation.plan import (
     CLIENT_GONE,
     MAX_CALL_OWNERS,
     AskModel,
+    AwaitRoom,
     BeginRun,
     End,
     Expire,
@@ -36,6 +38,7 @@ from toolyard.core.conversation.plan import (
     Judge,
     Recover,
     Rest,
+    Resume,
     RunCalls,
     Step,
     StopWork,
@@ -49,10 +52,11 @@ from toolyard.core.errors import Refused
 from toolyard.core.failed_results import (
     build_cancelled_result,
     build_expired_result,
+    build_failed_result,
     build_rule_denied_result,
     build_unknown_result,
 )
-from toolyard.core.items import Call, Item, Problem, Result
+from toolyard.core.items import Call, Item, Problem, Result, child_id
 from toolyard.core.settings.limits import Limits
 from toolyard.core.tools.definition import Tool
 
@@ -61,14 +65,17 @@ APPROVAL_S = 60.0
 ASKING_TOOL = Tool(name="ask", approval="ask")
 WINDOW = 150
 """So few tokens that room has to be made again and again."""
-TOOLS = ("plain", "safe", "alone", "ask", "app", "form", "forbidden")
+PROGRAM_TOOLS = ("plain", "safe", "alone", "ask", "app", "form", "forbidden")
 """Plain ones, an idempotent one, one that is exclusive, one that asks for approval, one that the app runs, one that
 asks a question first, and one that nobody may use."""
+TOOLS = (*PROGRAM_TOOLS, PROGRAM)
+PROGRAM_CALLS = 4
+"""How many calls a program makes: two at once, then another one after each of the first results."""
 
 
 def may_run_again(call: CallState) -> bool:
     """The engine's rule for a call whose owner died."""
-    return call.call.tool == SAFE_TO_REPEAT and call.owners < MAX_CALL_OWNERS
+    return call.call.tool == PROGRAM or (call.call.tool == SAFE_TO_REPEAT and call.owners < MAX_CALL_OWNERS)
 
 
 @dataclass(frozen=True)
@@ -89,10 +96,18 @@ class Owner:
         self.now = 1_000.0
         self.asking = False
         self.running: list[str] = []
+        self.programs: set[str] = set()
+        """The programs that are in memory and wait, or go on with a result."""
 
     @property
     def state(self) -> State:
         return self._story.state
+
+    @property
+    def busy(self) -> list[str]:
+        """The calls that run, and the programs that have a result to go on with."""
+        computing = [call_id for call_id in sorted(self.programs) if self.state.calls[call_id].has_news]
+        return [*self.running, *computing]
 
     def submit(self, command: StateCommand) -> None:
         """A command from outside. One that is refused leaves no trace."""
@@ -131,11 +146,41 @@ class Owner:
         self.running.remove(call_id)
         self.emit(*events)
 
+    def continue_program(self, call_id: str) -> None:
+        """Give a program its next result. It asks for the calls that follow, or ends."""
+        call = self.state.calls[call_id]
+        seen, requested = (call.program.seen + 1, call.program.requested) if call.program else (0, 0)
+        if seen == PROGRAM_CALLS:
+            self._forget(call_id)
+            return self.emit(CallEnded(result=ok_result(call_id, PROGRAM)))
+        tools = [_choose_tool(call_id, position) for position in range(requested, min(seen + 2, PROGRAM_CALLS))]
+        children = tuple(tool_call(child_id(call_id, requested + n), tool) for n, tool in enumerate(tools))
+        self._forget(call_id)
+        self.programs.add(call_id)
+        self._record_tools(children)
+        return self.emit(CallsRequested(parent=call_id, seen=seen, calls=children))
+
+    def fail_program(self, call_id: str) -> None:
+        """End a program with an error, after its calls: those that run are waited for, the others do not start."""
+        children = [call for call in self.state.calls.values() if call.parent == call_id]
+        if any(child.phase == "running" for child in children):
+            return
+        self._forget(call_id)
+        ended = [build_cancelled_result(child.call, self.now, may_have_run=child.attempt > 0) for child in children]
+        wrong = Problem(error="it broke", error_type="program_error")
+        failed = build_failed_result(self.state.calls[call_id].call, "error", wrong, self.now)
+        self.emit(*(CallEnded(result=result) for result in (*ended, failed)))
+
+    def _forget(self, call_id: str) -> None:
+        self.programs.discard(call_id)
+        self.running = [running for running in self.running if running != call_id]
+
     def crash(self) -> None:
         self.epoch += 1
         self._story.epoch = self.epoch
         self.asking = False
         self.running.clear()
+        self.programs.clear()
 
     def drive(self, max_steps: int = MAX_STEPS) -> None:
         """Carry out up to `max_steps` steps; all of them must come to a rest in `MAX_STEPS`."""
@@ -159,17 +204,18 @@ class Owner:
     def _check_idle(self, step: Wait | Rest) -> None:
         run = self.state.run
         if isinstance(step, Wait):
-            require(self.asking or bool(self.running), "it waits for work that nobody does")
+            require(self.asking or bool(self.busy), "it waits for work that nobody does")
             require(step.until > self.now, "it waits for a moment that is past")
         else:
             require(run is None or run.suspended_at is not None, "it rests while a run is open")
-            require(not self.asking and not self.running, "it rests while work is in flight")
+            require(not self.asking and not self.busy, "it rests while work is in flight")
+            require(not self.programs, "a program is kept in memory while it rests")
 
     def _do(self, step: Step) -> None:
         match step:
             case BeginRun():
                 self.emit(RunStarted(model="m", limits=step.queued.request.limits or Limits(), window=WINDOW))
-            case AskModel():
+            case AskModel() | AwaitRoom():  # a budget has room by then
                 turn = self.state.turn
                 self.emit(TurnStarted(number=turn.number if turn else self.state.turns + 1, epoch=self.epoch))
                 self.asking = True
@@ -179,18 +225,19 @@ class Owner:
                 items = () if step.dropped else (user(f"room.{len(self._story.log)}"), *step.kept_items)
                 self.emit(HistoryCompacted(through=step.through, dropped=step.dropped, items=items))
             case Suspend():
+                self.programs.clear()
                 self.emit(RunSuspended(waiting_for=step.waiting_for, wake_at=step.wake_at))
             case End():
                 message = model_text(f"end.{len(self._story.log)}") if step.ending == "limit" else None
                 self.emit(RunEnded(ending=step.ending, detail=step.detail, message=message))
-            case GiveUpCalls() | Judge() | RunCalls() | Recover() | Expire() | StopWork():
+            case GiveUpCalls() | Judge() | RunCalls() | Recover() | Resume() | Expire() | StopWork():
                 self._do_calls(step)
             case Wait() | Rest():
                 pass
             case _:
                 assert_never(step)
 
-    def _do_calls(self, step: GiveUpCalls | Judge | RunCalls | Recover | Expire | StopWork) -> None:
+    def _do_calls(self, step: GiveUpCalls | Judge | RunCalls | Recover | Resume | Expire | StopWork) -> None:
         match step:
             case GiveUpCalls():
                 self.emit(*(CallEnded(result=build_unknown_result(call.call, self.now)) for call in step.calls))
@@ -202,6 +249,10 @@ class Owner:
                 lost = [call for call in step.calls if not self._rules.may_run_again(call)]
                 self.emit(*(CallEnded(result=build_unknown_result(call.call, self.now)) for call in lost))
                 self._start([call for call in step.calls if call not in lost])
+            case Resume():
+                for call in step.calls:
+                    self.emit(CallStarted(call_id=call.call.id, epoch=self.epoch, attempt=call.attempt + 1))
+                    self.programs.add(call.call.id)
             case Expire():
                 stop = (StopRequested(by="server", detail=CLIENT_GONE),) if step.ends_run else ()
                 self.emit(*(CallEnded(result=self._expire_call(call)) for call in step.calls), *stop)
@@ -230,6 +281,7 @@ class Owner:
     def _stop(self, calls: list[CallState]) -> None:
         stopped = {call.call.id for call in calls}
         self.running = [call_id for call_id in self.running if call_id not in stopped]
+        self.programs -= stopped
         ends: list[Durable] = [
             CallEnded(result=build_cancelled_result(call.call, self.now, may_have_run=call.attempt > 0))
             for call in calls
@@ -238,3 +290,8 @@ class Owner:
             self.asking = False
             ends.append(TurnEnded(items=(), finish="cancelled"))
         self.emit(*ends)
+
+
+def _choose_tool(program: str, position: int) -> str:
+    """Return the tool of a program's call: the same whenever the program is run again."""
+    return PROGRAM_TOOLS[(sum(program.encode()) + position) % len(PROGRAM_TOOLS)]

@@ -6,6 +6,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.conversation.events import (
     CallEnded,
     CallJudged,
+    CallsRequested,
     CallStarted,
     ConversationOpened,
     Durable,
@@ -19,7 +20,7 @@ from toolyard.core.conversation.events import (
 )
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.conversation.state import State, apply
-from toolyard.core.items import Call, Item, ModelText, Result, TextPart, Usage, UserMessage, result_id
+from toolyard.core.items import Call, Item, ModelText, Result, TextPart, Usage, UserMessage, child_id, result_id
 from toolyard.core.settings.limits import Limits
 from toolyard.core.tool_identity import ToolIdentity
 
@@ -121,6 +122,14 @@ class Story:
         for call_id in call_ids:
             attempt = self.state.calls[call_id].attempt + 1
             self.add(CallStarted(call_id=call_id, epoch=epoch, attempt=attempt))
+        return self
+
+    def nest(self, parent: str, *tools: str, seen: int = 0) -> "Story":
+        """A program that asks for calls of these tools, one if none is named, and waits."""
+        program = self.state.calls[parent].program
+        first = program.requested if program else 0
+        calls = tuple(tool_call(child_id(parent, first + n), tool) for n, tool in enumerate(tools or ("plain",)))
+        self.add(CallsRequested(parent=parent, seen=seen, calls=calls))
         return self
 
     def close(self, result: Result) -> "Story":

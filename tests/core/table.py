@@ -25,6 +25,10 @@ PHASES: dict[Phase, dict[str, Phase]] = {
         "call.ended": "closed",
     },
     "running": {"call.started": "running", "call.parked": "parked", "call.ended": "closed"},
+    "nested": {
+        "call.started": "nested",  # its program is run again
+        "call.ended": "closed",  # once the calls of its program have
+    },
     "parked": {"call.answered": "allowed", "call.ended": "closed"},
     "closed": {},
 }
@@ -54,6 +58,7 @@ FACTS: dict[str, frozenset[str]] = {
     "stop.requested": _RUN_OPEN,
     "run.suspended": frozenset({"calls waiting", "suspended"}),
     "run.ended": frozenset({"between turns"}),
+    "calls.requested": frozenset({"calls waiting"}),
 }
 """For each event that is not a call's, the standings in which the fold accepts it."""
 
@@ -64,6 +69,7 @@ SITUATIONS = (
     "asking, expired",
     "allowed",
     "running",
+    "nested",
     "parked for the app",
     "parked with a question",
     "closed",
@@ -71,7 +77,7 @@ SITUATIONS = (
 )
 """The standings, and what else a command can meet. The situations of a call have a second call that is open."""
 
-_IN_A_CALL = frozenset({"asking", "asking, expired", "allowed", "running", "parked for the app"})
+_IN_A_CALL = frozenset({"asking", "asking, expired", "allowed", "running", "nested", "parked for the app"})
 _CALL_OPEN = _IN_A_CALL | {"calls open", "calls waiting", "suspended", "parked with a question", "stopped"}
 _ASKING = frozenset({"asking", "calls waiting", "suspended", "stopped"})
 

@@ -29,6 +29,19 @@ def test_a_window_begins_at_midnight_in_the_budgets_time_zone(window: str, time:
         assert rule.find_period(to_timestamp(time, zone)) == period
 
 
+@pytest.mark.parametrize(("day", "hours"), [("2027-03-28", 23), ("2027-10-31", 25)])
+def test_a_day_on_which_the_clock_changes_is_one_window_however_long_it_is(day: str, hours: int) -> None:
+    rule, start = BudgetRule(amount=1.0, window="day", time_zone="Europe/Zurich"), to_timestamp(day, "Europe/Zurich")
+    periods = [rule.find_period(start + hour * 3_600 + 1_800) for hour in range(hours)]
+    assert set(periods) == {day}
+    assert day not in (rule.find_period(start - 1), rule.find_period(start + hours * 3_600))
+
+
+@pytest.mark.parametrize("amount", [0.000_000_1, 0.000_000_4])
+def test_an_amount_that_no_cost_can_be_counted_against_is_a_problem(amount: float) -> None:
+    assert [field for field, _ in BudgetRule(amount=amount, window="total").iter_problems()] == ["amount"]
+
+
 CALLER = Caller(user="ana", tenant="acme", division="north", key="shop")
 
 
@@ -39,7 +52,7 @@ CALLER = Caller(user="ana", tenant="acme", division="north", key="shop")
         ("tenant", "acme"),
         ("user", '["acme","ana"]'),
         ("key", "shop"),
-        ("preset", "writer"),
+        ("preset", '["acme","writer"]'),
         ("division", "north"),
     ],
 )

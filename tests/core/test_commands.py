@@ -8,9 +8,9 @@ from core.test_table import BUILDER_BY_SITUATION, COMMAND_BY_NAME, NOW
 from toolyard.codec import decode_command, encode_command
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.commands import ACCEPTED, Change, CommandOutcome, Delete, describe_error
+from toolyard.core.conversation.context.notes import MAX_NOTES, Note, NoteEdit
 from toolyard.core.conversation.decide import decide
 from toolyard.core.conversation.events import ConversationChanged
-from toolyard.core.conversation.notes import MAX_NOTES, Note, NoteEdit
 from toolyard.core.conversation.settings import Settings, SettingsChange
 from toolyard.core.conversation.state import State
 from toolyard.core.errors import (

@@ -5,7 +5,9 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from core.story import Story, model_text, ok_result, tool_call, user
-from toolyard.core.conversation.compaction_plan import Compact
+from toolyard.core.conversation.context.compaction_plan import Compact
+from toolyard.core.conversation.context.token_estimate import estimate_tokens
+from toolyard.core.conversation.context.window import find_blocks, stub_result
 from toolyard.core.conversation.events import (
     ConversationChanged,
     HistoryCompacted,
@@ -17,8 +19,6 @@ from toolyard.core.conversation.events import (
 from toolyard.core.conversation.history import History, count_messages, find_faults
 from toolyard.core.conversation.plan import AskModel, End, Step, plan
 from toolyard.core.conversation.settings import Settings
-from toolyard.core.conversation.token_estimate import estimate_tokens
-from toolyard.core.conversation.window import find_blocks, stub_result
 from toolyard.core.items import Item, Problem, Reasoning, Result, SystemText, Usage
 from toolyard.core.settings.limits import Limits
 

@@ -3,7 +3,7 @@
 import pytest
 
 from toolyard.core.errors import Invalid
-from toolyard.core.settings.options import DEFAULT_OPTIONS, Options, check_options, merge_options
+from toolyard.core.settings.models.options import DEFAULT_OPTIONS, Options, check_options, merge_options
 
 SCHEMA: dict[str, object] = {"type": "object", "properties": {"a": {"type": "string"}}}
 

@@ -12,7 +12,7 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from core.log_checker import SAFE_TO_REPEAT, Broken, require
+from core.log_checker import PROGRAM, SAFE_TO_REPEAT, Broken, require
 from core.owner import APPROVAL_S, TOOLS, Owner, Rules
 from core.story import OWNER, model_text, ok_result, tool_call, user
 from toolyard.core import failed_results
@@ -38,7 +38,7 @@ from toolyard.core.conversation.events import (
     TurnFailed,
 )
 from toolyard.core.conversation.history import History
-from toolyard.core.conversation.plan import Step, Wait, plan
+from toolyard.core.conversation.plan import Resume, Step, StopWork, Wait, plan
 from toolyard.core.conversation.run_state import Phase
 from toolyard.core.conversation.settings import SettingsChange
 from toolyard.core.conversation.state import State, apply
@@ -52,7 +52,7 @@ CommandName = Literal[
 ]  # fmt: skip
 Turn = Literal["text", "calls", "silent", "rejected", "length", "refused", "paused", "failed"]
 REJECTED = Problem(error="not JSON", error_type="output_invalid")
-CallEnd = Literal["ok", "error", "retry", "twice"]
+CallEnd = Literal["ok", "error", "retry", "twice", "early"]
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class Play:
     def _due(self, move: MoveOn) -> Happening:
         if self.owner.asking:
             return FinishTurn("calls", move.tools)
-        if self.owner.running:
+        if self.owner.busy:
             return FinishCall("ok", move.pick)
         if self.owner.state.calls_in("asking"):
             return GiveCommand("approve", move.pick)
@@ -187,7 +187,7 @@ class Play:
 
     def _target(self, name: CommandName, pick: int) -> str:
         """Mostly a call that the command fits; now and then any other, or none."""
-        phases: tuple[Phase, ...] = ("requested", "asking", "allowed", "running", "parked")
+        phases: tuple[Phase, ...] = ("requested", "asking", "allowed", "running", "nested", "parked")
         if name in ("deliver", "answer"):
             phases = ("parked",)
         elif name in _decisions:
@@ -232,12 +232,20 @@ class Play:
             return self.owner.try_again(
                 CallEnded(result=ok_result(call_id, self.owner.log_checker.tools.get(call_id, "plain")))
             )
-        if not self.owner.running:
+        if over.kind == "early":
+            programs = [call.parent for call in self.owner.state.calls.values() if call.parent]
+            call_id = _pick([*programs, "nowhere"], over.pick)
+            return self.owner.try_again(CallEnded(result=ok_result(call_id, PROGRAM)))
+        if not self.owner.busy:
             return None
-        call_id = _pick(self.owner.running, over.pick)
+        call_id = _pick(self.owner.busy, over.pick)
         state = self.owner.state.calls[call_id]
         until = self.owner.now + APPROVAL_S
         match state.call.tool:
+            case tool if tool == PROGRAM and over.kind == "error":
+                self.owner.fail_program(call_id)
+            case tool if tool == PROGRAM:
+                self.owner.continue_program(call_id)
             case "app":
                 parked = CallParked(call_id=call_id, kind="client", expires_at=until)
                 self.owner.end_call(parked, call_id=call_id)
@@ -269,7 +277,7 @@ class Play:
                 require(state.run.id in self.owner.log_checker.ended_runs, "a run did not end although it was stopped")
             elif self.owner.asking:
                 self.act(FinishTurn("text", ()))
-            elif self.owner.running:
+            elif self.owner.busy:
                 self.act(FinishCall("ok", 0))
             else:
                 self.owner.now = state.wake_at or self.owner.now
@@ -350,7 +358,44 @@ def _takes_the_dead_for_living(state: State, epoch: int, now: float) -> Step:
     return Wait(now + 1.0) if lost else plan(state, epoch, now)
 
 
+def _lets_a_program_end_before_its_calls(state: State, entry: Entry) -> State:
+    if isinstance(entry.event, CallEnded) and (call := state.calls.get(entry.event.result.call_id)) and call.program:
+        ended = replace(call, program=None)
+        children = {child for child, other in state.calls.items() if other.parent == call.call.id}
+        calls = {name: other for name, other in state.calls.items() if name not in children}
+        state = replace(state, calls={**calls, call.call.id: ended})
+    return apply(state, entry)
+
+
+def _stops_programs_first(state: State, epoch: int, now: float) -> Step:
+    step = plan(state, epoch, now)
+    return StopWork(step.calls[::-1]) if isinstance(step, StopWork) else step
+
+
+def _forgets_programs(state: State, epoch: int, now: float) -> Step:
+    step = plan(state, epoch, now)
+    return Wait(now + 1.0) if isinstance(step, Resume) else step
+
+
+def _rests_while_a_program_computes(state: State, epoch: int, now: float) -> Step:
+    calls = {
+        name: replace(call, program=replace(call.program, seen=len(call.program.ended))) if call.program else call
+        for name, call in state.calls.items()
+    }
+    return plan(replace(state, calls=calls), epoch, now)
+
+
 BROKEN = {
+    "a plan that stops a program before its calls": (Rules(plan=_stops_programs_first), "fold refuses"),
+    "a plan that never runs a program again": (Rules(plan=_forgets_programs), "nobody does"),
+    "a plan that takes no notice of results for a program": (
+        Rules(plan=_rests_while_a_program_computes),
+        "work is in flight|fold refuses|never ends|kept in memory",
+    ),
+    "a fold that lets a program end before its calls": (
+        Rules(apply=_lets_a_program_end_before_its_calls),
+        "ended before its calls",
+    ),
     "a fold that accepts a second result": (Rules(apply=_accepts_a_second_result), "ended twice"),
     "a fold that loses a result": (Rules(apply=_loses_a_result), "no result"),
     "a fold that remembers what is not in the log": (Rules(apply=_depends_on_hidden_state()), "folds to another state"),

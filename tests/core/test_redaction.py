@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from toolyard.core.items import FilePart
-from toolyard.core.tools.redaction import WINDOW_CHARS, BuiltInPattern, Redactor, RedactRules, compile_own_pattern
+from toolyard.core.settings.redact_rules import BuiltInPattern, RedactRules, compile_own_pattern
+from toolyard.core.tools.redactor import WINDOW_CHARS, Redactor
 
 EVERYTHING = Redactor(RedactRules(patterns=get_args(BuiltInPattern), own={"staff_number": r"EMP-\d{6}"}))
 # Put together here, so that no scanner takes this file for a leak.

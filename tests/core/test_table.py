@@ -34,6 +34,7 @@ from toolyard.core.conversation.events import (
     CallEvent,
     CallJudged,
     CallParked,
+    CallsRequested,
     CallStarted,
     ConversationChanged,
     ConversationOpened,
@@ -107,6 +108,8 @@ def _build_in_phase(phase: Phase) -> Story:
     if phase == "allowed":
         return story
     story.start("c1")
+    if phase == "nested":
+        story.nest("c1").close(ok_result("c1.0"))
     if phase == "parked":
         story.add(CallParked(call_id="c1", kind="client", expires_at=100.0))
     if phase == "closed":
@@ -140,6 +143,7 @@ BUILDER_BY_SITUATION: dict[str, Callable[[], Story]] = {
     "asking, expired": lambda: _build_waiting(expires_at=NOW),
     "allowed": lambda: _build_in_phase("allowed"),
     "running": lambda: _build_in_phase("running"),
+    "nested": lambda: _build_in_phase("nested"),
     "parked for the app": lambda: _build_in_phase("parked"),
     "parked with a question": _build_questioned,
     "closed": lambda: _build_in_phase("closed"),
@@ -192,6 +196,7 @@ def _fact(name: str, state: State) -> Durable:
         "stop.requested": StopRequested(by="owner"),
         "run.suspended": RunSuspended(waiting_for=(), wake_at=100.0),
         "run.ended": RunEnded(ending="done"),
+        "calls.requested": CallsRequested(parent="c2", seen=0, calls=(tool_call("c2.0"),)),
     }
     return facts[name]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolyard.core.settings.trusted_proxies import TrustedProxies, parse_network
+from toolyard.core.settings.network.proxies import TrustedProxies, parse_network
 
 PROXIES = TrustedProxies(["10.0.0.0/8", "192.0.2.1", "2001:db8::/32"])
 

@@ -89,6 +89,13 @@ def test_a_cancelled_call_that_had_started_owns_up_to_it() -> None:
     assert "may have" not in build_cancelled_result(tool_call("c"), 0.0, may_have_run=False).content
 
 
+def test_a_call_that_only_reads_is_given_up_without_a_word_of_effects() -> None:
+    assert "taken effect" in build_unknown_result(tool_call("c"), 0.0).content
+    given_up = build_unknown_result(tool_call("c"), 0.0, read_only=True).content
+    assert "given up" in given_up
+    assert "taken effect" not in given_up
+
+
 def test_an_error_in_any_script_reaches_the_model_as_it_was_written() -> None:
     problem = Problem(error="数据库连接失败", error_type="unavailable", details={"host": 'a"b'})
     content = json.loads(format_problem(problem))

@@ -5,7 +5,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit, urlunsplit
 from crash.cluster_check import Fault, FaultKind
 from crash.ledger import LedgerReader
 from crash.tcp_proxy import TcpProxy
+from forked_python import ForkedPython
 from ports import reserve_port
 from postgres import PostgresServer, create_database, start_own_server
 
@@ -34,15 +34,15 @@ MAX_LOG_CHARS = 3000
 class ReplicaProcess:
     """A process of the cluster, which can be started again under the same address."""
 
-    def __init__(self, name: str, port: int, proxy: TcpProxy, command: Sequence[str], log: Path) -> None:
+    def __init__(self, name: str, port: int, proxy: TcpProxy, words: Sequence[str], log: Path) -> None:
         self.name = name
         self.url = f"http://127.0.0.1:{port}"
         self.proxy = proxy
         self.lock = asyncio.Lock()
         """Held while a fault is on: a replica has one at a time."""
-        self._command = command
+        self._words = words
         self._log = log
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: ForkedPython | None = None
 
     @property
     def pid(self) -> int:
@@ -52,12 +52,13 @@ class ReplicaProcess:
     async def start(self) -> None:
         """Start the process, and return once it listens."""
         with self._log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                *self._command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log
+            self._process = await asyncio.to_thread(
+                ForkedPython, self._words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log
             )
         assert self._process.stdout is not None
-        async with asyncio.timeout(START_S):
-            line = await self._process.stdout.readline()
+        with self._process.stdout as output:  # the child prints one line
+            async with asyncio.timeout(START_S):
+                line = await asyncio.to_thread(output.readline)
         assert line, f"{self.name} did not start:\n{self.read_log()[-MAX_LOG_CHARS:]}"
 
     def read_log(self) -> str:
@@ -69,18 +70,17 @@ class ReplicaProcess:
 
     async def wait(self) -> int:
         assert self._process is not None
-        async with asyncio.timeout(STOP_S):
-            return await self._process.wait()
+        return await asyncio.to_thread(self._process.wait, STOP_S)
 
     async def end(self) -> None:
         """Kill the process if it runs."""
-        if self._process is not None and self._process.returncode is None:
+        if self._process is not None:
             self._process.kill()
-            await self._process.wait()
+            await self.wait()
 
     @property
     def has_ended(self) -> bool:
-        return self._process is None or self._process.returncode is not None
+        return self._process is None or self._process.poll() is not None
 
 
 class Cluster:
@@ -209,7 +209,7 @@ async def start_cluster(folder: Path, *controls: str, has_proxies: bool = True) 
             stack.push_async_callback(proxy.close)
             store = _replace_port(database_url, proxy.port) if has_proxies else database_url
             words = [CHILD, store, folder / "ledger", name, port, LEASE_S, *controls]
-            replica = ReplicaProcess(name, port, proxy, [sys.executable, *map(str, words)], folder / f"{name}.log")
+            replica = ReplicaProcess(name, port, proxy, [*map(str, words)], folder / f"{name}.log")
             stack.push_async_callback(replica.end)
             started.append(replica)
         async with asyncio.TaskGroup() as starts:

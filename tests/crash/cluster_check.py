@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from crash.ledger import Line
-from toolyard.core.conversation.events import CallEnded, CallStarted, Entry, RunEnded
+from toolyard.core.conversation.events import CallEnded, CallsRequested, CallStarted, Entry, RunEnded
 from toolyard.core.conversation.history import find_faults
 from toolyard.core.conversation.state import State, fold
 from toolyard.core.errors import ToolyardError
@@ -16,6 +16,7 @@ FaultKind = Literal["kill", "stop", "long cut", "short cut", "database", "term"]
 EXCUSES: frozenset[FaultKind] = frozenset({"kill", "stop", "long cut"})
 """The faults after which a call in flight may be unknown: its replica was dead, or dead to all others."""
 GIVEN_UP = "the server stopped 5 times during this turn"
+PAYING_TOOLS = frozenset({"pay", "pay_approved"})
 Problem = Literal["doubled", "lost", "unfinished", "unexplained", "unusable"]
 
 
@@ -89,6 +90,8 @@ class _Log:
             elif isinstance(entry.event, CallEnded):
                 self.results[entry.event.result.call_id] = entry.event.result
                 self.ended_at[entry.event.result.call_id] = entry.at
+            elif isinstance(entry.event, CallsRequested):
+                self.calls |= {call.id: call for call in entry.event.calls}
             elif isinstance(entry.event, RunEnded):
                 self.endings.append(entry.event)
 
@@ -109,7 +112,12 @@ def _check_conversation(
     payments = Counter(line.call for line in lines if line.step == "pay")
     for call in payments.keys() - log.results.keys():
         yield Violation("lost", f"{name}: {call} was paid, and its log has no result")
+    for call in log.calls.keys() - log.results.keys():
+        yield Violation("unfinished", f"{name}: {call} has no result")
     for call, result in log.results.items():
+        if result.tool not in PAYING_TOOLS:
+            yield from _check_harmless(f"{name}: {call}", result, log)
+            continue
         yield from _check_result(f"{name}: {call}", result, payments[call])
         if result.outcome == "unknown" and not _is_excused(call, log, lines, faults):
             yield Violation("unexplained", f"{name}: {call} is unknown, and its replica was not killed or stopped")
@@ -132,6 +140,14 @@ def _check_result(name: str, result: Result, times: int) -> Iterator[Violation]:
             yield Violation("lost", f"{name} is ok, and was not paid")
     elif result.outcome != "unknown":
         yield Violation("lost", f"{name} ended as {result.outcome}, and was paid {times} times")
+
+
+def _check_harmless(name: str, result: Result, log: _Log) -> Iterator[Violation]:
+    """A program ends well, whatever its calls did. A call that only reads may be given up, and then says so."""
+    if result.outcome == "ok" or log.was_given_up:
+        return
+    if result.tool != "look" or result.outcome != "unknown" or "taken effect" in result.content:
+        yield Violation("unfinished", f"{name} ended as {result.outcome}: {result.content}")
 
 
 def _is_excused(call: str, log: _Log, lines: Sequence[Line], faults: Iterable[Fault]) -> bool:

@@ -1,8 +1,10 @@
 """One replica of the cluster storm: a server whose tools pay, and whose ledger only grows.
 
-`cluster_child.py STORE LEDGER NAME PORT LEASE_S [rerun] [unfenced] [deadly]`: `rerun` runs calls again whose owner
-died, and `unfenced` appends whatever others did meanwhile. Both are negative controls of the checker. With `deadly`
-some logs end each process that takes them up.
+`cluster_child.py STORE LEDGER NAME PORT LEASE_S [programs] [rerun] [unfenced] [deadly]`: with `programs` every other
+conversation pays by a program of `run_code`, and may look things up. `rerun` runs calls again whose owner
+died, and `unfenced` appends whatever others did meanwhile. Both are negative controls of the checker: `rerun` with
+`programs` pays by programs only, and with `unfenced` nobody is asked, so that no owner stops at an approval. With
+`deadly` some logs end each process that takes them up.
 """
 
 import asyncio
@@ -11,6 +13,7 @@ import random
 import signal
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for the helpers of the tests
@@ -37,6 +40,26 @@ STORY = [f"piece {number}, Grüße 👋. " for number in range(40)]
 DRAIN_S = 0.5
 
 
+PROGRAM = """
+import asyncio
+
+async def attempt(work):
+    try:
+        return await work
+    except RuntimeError as error:
+        return str(error)
+
+amounts = {amounts}
+done = [await attempt(pay(amount=amounts[0]))]
+work = [pay(amount=amounts[1]), look(at=1), pay(amount=amounts[2]), pay_approved(amount=amounts[3]), look(at=2)]
+done += await asyncio.gather(*[attempt(each) for each in work])
+for amount in amounts[4:]:
+    done += [await attempt(pay(amount=amount)), await attempt(look(at=amount))]
+len(done)
+"""
+"""Pays as `pay_all` does: one payment, three at once, of which a person approves one, and two after each other."""
+
+
 def list_amounts(number: int) -> list[int]:
     """Return the amounts that the conversation of this number pays: no two conversations share one."""
     return [number * PAYMENTS + step for step in range(PAYMENTS)]
@@ -52,12 +75,14 @@ class SlowScripted(Scripted):
             yield delta
 
 
-def script(request: ModelRequest) -> Turn:
+def script(request: ModelRequest, *, programs_only: bool = False) -> Turn:
     """Answer `pay NUMBER`, or one of the words that tests use."""
     question = next(item for item in reversed(request.history) if isinstance(item, UserMessage))
     word, _, number = question.text.partition(" ")
     done = sum(isinstance(item, Result) for item in request.history)
     match word:
+        case "pay" if pays_by_program(request, int(number)) or programs_only:
+            return say("all paid") if done else call("run_code", code=PROGRAM.format(amounts=list_amounts(int(number))))
         case "pay":
             return pay_all(int(number), done)
         case "order":
@@ -68,6 +93,10 @@ def script(request: ModelRequest) -> Turn:
             return together(say("First I pay. "), call("pay", amount=int(number))) if not done else say(*STORY)
         case _:
             return say("yes")
+
+
+def pays_by_program(request: ModelRequest, number: int) -> bool:
+    return number % 2 == 0 and any(tool.name == "run_code" for tool in request.offer.tools)
 
 
 def pay_all(number: int, done: int) -> Turn:
@@ -84,13 +113,15 @@ def end_process() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def build_tools(ledger: LedgerWriter, *, rerun: bool) -> list[ToolLike]:
+def build_tools(ledger: LedgerWriter, *, rerun: bool, unfenced: bool) -> list[ToolLike]:
     async def take_effect(amount: int, context: Context) -> str:
-        ledger.note("begin", context.conversation, context.call_id, amount)
         duration_s = random.uniform(MIN_PAY_S, MAX_PAY_S)
-        # The negative control pays at once, so that each call that is hit has taken effect.
-        await asyncio.sleep(0.0 if rerun else duration_s / 2)
-        ledger.note("pay", context.conversation, context.call_id, amount)
+        if rerun:  # before the call is seen to be in flight: each call that is hit has taken effect
+            ledger.note("pay", context.conversation, context.call_id, amount)
+        ledger.note("begin", context.conversation, context.call_id, amount)
+        await asyncio.sleep(duration_s / 2)
+        if not rerun:
+            ledger.note("pay", context.conversation, context.call_id, amount)
         await asyncio.sleep(duration_s / 2)
         ledger.note("end", context.conversation, context.call_id, amount)
         return f"paid {amount}"
@@ -100,7 +131,7 @@ def build_tools(ledger: LedgerWriter, *, rerun: bool) -> list[ToolLike]:
         """Pay an amount, which must not happen twice."""
         return await take_effect(amount, context)
 
-    @tool(approval="ask", idempotent=rerun)
+    @tool(approval="never" if unfenced else "ask", idempotent=rerun)
     async def pay_approved(amount: int, context: Context) -> str:
         """Pay an amount that a person approved, which must not happen twice."""
         return await take_effect(amount, context)
@@ -111,7 +142,13 @@ def build_tools(ledger: LedgerWriter, *, rerun: bool) -> list[ToolLike]:
         end_process()
         return ""
 
-    return [pay, pay_approved, crash]
+    @tool(read_only=True)
+    async def look(at: int) -> str:
+        """Look something up."""
+        await asyncio.sleep(random.uniform(MIN_PAY_S, MAX_PAY_S))
+        return f"seen {at}"
+
+    return [pay, pay_approved, crash, look]
 
 
 def remove_fence() -> None:
@@ -164,9 +201,10 @@ def main(store: str, ledger: str, name: str, port: int, lease_s: float, *control
     if "deadly" in controls:
         make_logs_deadly()
     wiring = Wiring(
-        model=SlowScripted(script),
-        tools=build_tools(LedgerWriter(Path(ledger), name), rerun="rerun" in controls),
+        model=SlowScripted(partial(script, programs_only={"programs", "rerun"} <= set(controls))),
+        tools=build_tools(LedgerWriter(Path(ledger), name), rerun="rerun" in controls, unfenced="unfenced" in controls),
         store=store,
+        code="programs" in controls,
         postgres=PostgresSettings(lease_s=lease_s),
         drain_s=DRAIN_S,
         limits=Limits(turns_per_request=20, run_seconds=600),

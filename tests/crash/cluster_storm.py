@@ -41,6 +41,8 @@ class Phase:
     """How many faults may be on at the same time, at different replicas."""
 
 
+PROGRAMS = Phase("programs, kill -9", ("kill",), 100, 100)
+"""For a cluster whose replicas run programs."""
 FULL = (
     Phase("kill -9", ("kill",), 200, 200),
     Phase("SIGSTOP longer than the lease", ("stop",), 100, 200),
@@ -163,9 +165,9 @@ def render_table(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(rows)
 
 
-async def run_storm(folder: Path, phases: Sequence[Phase]) -> list[Outcome]:
+async def run_storm(folder: Path, phases: Sequence[Phase], *controls: str) -> list[Outcome]:
     outcomes: list[Outcome] = []
-    async with start_cluster(folder) as cluster:
+    async with start_cluster(folder, *controls) as cluster:
         storm = ClusterStorm(cluster, show_progress=True)
         for phase in phases:
             outcomes.append(await storm.run(phase))
@@ -179,6 +181,7 @@ def main() -> None:
     options.add_argument("--scale", type=float, default=1.0, help="a share of the full numbers, such as 0.1")
     options.add_argument("--only", default="", help="run only the phases whose name contains this text")
     options.add_argument("--folder", type=Path, help="where the ledger and the logs of the replicas are left")
+    options.add_argument("--programs", action="store_true", help="let every other conversation pay by a program")
     chosen = options.parse_args()
     phases = [
         Phase(
@@ -188,13 +191,13 @@ def main() -> None:
             max(PAYERS_AT_ONCE, round(phase.conversations * chosen.scale)),
             phase.at_once,
         )
-        for phase in FULL
+        for phase in ((PROGRAMS,) if chosen.programs else FULL)
         if chosen.only in phase.name
     ]
     with tempfile.TemporaryDirectory() as temporary:
         folder = chosen.folder or Path(temporary)
         folder.mkdir(exist_ok=True, parents=True)
-        outcomes = asyncio.run(run_storm(folder, phases))
+        outcomes = asyncio.run(run_storm(folder, phases, *(["programs"] if chosen.programs else [])))
     print(render_table(outcomes))
     sys.exit(any(outcome.violations for outcome in outcomes))
 

@@ -54,9 +54,12 @@ class TcpProxy:
         try:
             await self._connected.wait()
             target_reader, target_writer = await asyncio.open_connection("127.0.0.1", self._target_port)
-            async with asyncio.TaskGroup() as pumps:
-                pumps.create_task(self._pump(reader, target_writer))
-                pumps.create_task(self._pump(target_reader, writer))
+            try:
+                async with asyncio.TaskGroup() as pumps:
+                    pumps.create_task(self._pump(reader, target_writer))
+                    pumps.create_task(self._pump(target_reader, writer))
+            finally:
+                target_writer.close()  # a pump that is cancelled before its first step has closed nothing
         except OSError:
             pass  # the target does not listen: the client's connection is closed as well
         except asyncio.CancelledError:

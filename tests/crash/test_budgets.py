@@ -4,15 +4,18 @@ import asyncio
 import os
 import random
 import subprocess
-import sys
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from crash.budget_child import BUDGET, LIMIT, build_yard
+from crash.budget_storm import STORMS, Outcome, Storm, list_problems, run_storm
+from forked_python import ForkedPython
 from postgres import create_database
 from toolyard import Yard
 from toolyard.app import open_store
@@ -35,22 +38,19 @@ async def create_store(kind: str, folder: Path) -> AsyncGenerator[str]:
         yield url
 
 
-async def run_and_kill(store: str, first: int) -> int:
+def run_and_kill(store: str, first: int) -> int:
     """Run a child until it has begun some conversations, kill it, and return the number of the next conversation."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, str(CHILD), store, str(first), stdout=subprocess.PIPE
-    )
-    assert process.stdout is not None
     number = first
-    for _ in range(random.randint(10, 60)):
-        line = await process.stdout.readline()
-        if not line:  # the budget is used up
-            break
-        number = int(line.decode().removeprefix("c")) + 1
-    if process.returncode is None:
+    with ForkedPython([str(CHILD), store, str(first)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for _ in range(random.randint(10, 60)):
+            line = process.stdout.readline()
+            if not line:  # the budget is used up
+                break
+            number = int(line.removeprefix("c")) + 1
         process.kill()
-    rest, _ = await process.communicate()
-    return max([number, *(int(line.removeprefix("c")) + 1 for line in rest.decode().split("\n")[:-1])])
+        rest, _ = process.communicate()
+    return max([number, *(int(line.removeprefix("c")) + 1 for line in rest.split("\n")[:-1])])
 
 
 async def sum_turns(yard: Yard, conversations: Sequence[str]) -> int:
@@ -82,7 +82,7 @@ async def test_the_ledger_is_the_sum_of_the_turns_after_kills(kind: str, tmp_pat
     async with asyncio.timeout(TIMEOUT_S), create_store(kind, tmp_path) as store:
         number = 0
         for _ in range(KILLS):
-            number = await run_and_kill(store, number)
+            number = await asyncio.to_thread(run_and_kill, store, number)
         async with build_yard(store) as yard:
             total = await sum_turns(yard, [f"c{n}" for n in range(number)])
         balance, used = await read_balance(store)
@@ -91,3 +91,19 @@ async def test_the_ledger_is_the_sum_of_the_turns_after_kills(kind: str, tmp_pat
         assert balance.reserved == 0
         # Only what was lost with a killed process may go beyond the limit: its input, one token, is charged again.
         assert balance.spent <= BUDGET.micros + KILLS * 8 * LIMIT
+
+
+@pytest.mark.parametrize("storm", STORMS, ids=lambda storm: storm.name)
+async def test_three_replicas_at_once_keep_to_a_budget(storm: Storm) -> None:
+    short = replace(storm, runs=60, turns=24)
+    async with asyncio.timeout(TIMEOUT_S):
+        assert list_problems(short, await run_storm(short)) == []
+
+
+async def test_a_ledger_that_is_not_the_sum_of_the_turns_is_found_out() -> None:
+    storm = Storm("small", runs=3, turns=2, surplus=1)
+    right = Outcome(Counter(done=2, limit=1), 2, 202, 0, 2, 202, 202, "limit", 0.0)
+    assert list_problems(storm, right) == []
+    assert list_problems(storm, replace(right, spent=200)) == ["the ledger is not the sum of the turns"]
+    assert list_problems(storm, replace(right, reserved=100)) == ["something is still reserved"]
+    assert list_problems(storm, replace(right, next_ending="done")) == ["a further run was admitted"]

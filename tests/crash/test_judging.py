@@ -2,11 +2,11 @@
 
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from forked_python import ForkedPython
 from toolyard.core.conversation.plan import MAX_TURN_OWNERS
 
 CHILD = Path(__file__).parent / "judging_child.py"
@@ -16,10 +16,10 @@ CHILD = Path(__file__).parent / "judging_child.py"
 def test_a_call_whose_judgement_kills_each_owner_is_given_up(tmp_path: Path, start: str, ending: str) -> None:
     deaths, output = 0, ""
     while deaths <= MAX_TURN_OWNERS + 2:
-        arguments = [sys.executable, str(CHILD), str(tmp_path / "yard.db"), start if deaths == 0 else "resume"]
-        process = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+        words = [str(CHILD), str(tmp_path / "yard.db"), start if deaths == 0 else "resume"]
+        with ForkedPython(words, stdout=subprocess.PIPE, text=True) as process:
+            output, _ = process.communicate(timeout=120)
         if process.returncode != -signal.SIGKILL:
-            output = process.stdout
             break
         deaths += 1
     assert output.split() == ["unavailable", ending]

@@ -1,9 +1,8 @@
 """A process that is killed while a summary is made loses nothing but the summary, which the next one makes again."""
 
-import subprocess
-import sys
 from pathlib import Path
 
+from forked_python import run_forked
 from toolyard.core.conversation.events import Entry, HistoryCompacted, RunEnded
 from toolyard.core.conversation.state import fold
 from toolyard.stores.sqlite import SqliteStore
@@ -13,8 +12,7 @@ KILLED = -9
 
 
 def run(database: Path, *, deadly: bool) -> int:
-    command = [sys.executable, str(CHILD), str(database), str(int(deadly))]
-    return subprocess.run(command, timeout=60, check=False).returncode
+    return run_forked([str(CHILD), str(database), str(int(deadly))], timeout_s=60)
 
 
 async def entries(database: Path) -> list[Entry]:

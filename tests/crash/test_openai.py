@@ -2,8 +2,6 @@
 
 import os
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -13,6 +11,7 @@ from typing import Any
 import openai
 import pytest
 
+from forked_python import ForkedPython
 from ports import listen
 from support import wait_until
 
@@ -25,13 +24,7 @@ class Server:
     """A process that serves on a socket which outlives it, and is started again each time that it is killed."""
 
     def __init__(self, child: Path, folder: Path, listening: socket.socket) -> None:
-        self._command = [
-            sys.executable,
-            str(child),
-            str(folder / "yard.db"),
-            str(folder / "effects"),
-            str(listening.fileno()),
-        ]
+        self._words = [str(child), str(folder / "yard.db"), str(folder / "effects"), str(listening.fileno())]
         self._descriptor = listening.fileno()
         self._process = self._start()
         self._is_closing = threading.Event()
@@ -39,8 +32,8 @@ class Server:
         self._watching = threading.Thread(target=self._watch)
         self._watching.start()
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(self._command, pass_fds=[self._descriptor])
+    def _start(self) -> ForkedPython:
+        return ForkedPython(self._words, pass_fds=[self._descriptor])
 
     def _watch(self) -> None:
         while self._process.wait() == KILLED and not self._is_closing.is_set():

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -22,13 +22,19 @@ Json = Any
 WAIT_S = 60.0
 MAX_LOG_LINES = 40
 """What a replica may log about an outage of some seconds, the requests that it refuses not counted."""
-FILL_DISK = """CREATE FUNCTION fill_disk() RETURNS trigger LANGUAGE plpgsql AS
-$$BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END$$;
-""" + ";".join(
-    f"CREATE TRIGGER full_disk BEFORE INSERT ON {table} EXECUTE FUNCTION fill_disk()"
-    for table in ("batches", "conversations", "records")
+GROWING_TABLES = ("batches", "conversations", "records")
+FILL_DISK = (
+    """CREATE FUNCTION fill_disk() RETURNS trigger LANGUAGE plpgsql AS
+$$BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END$$""",
+    *(f"CREATE TRIGGER full_disk BEFORE INSERT ON {t} EXECUTE FUNCTION fill_disk()" for t in GROWING_TABLES),
 )
-FREE_DISK = "DROP FUNCTION fill_disk() CASCADE"
+FREE_DISK = (*(f"DROP TRIGGER full_disk ON {t}" for t in GROWING_TABLES), "DROP FUNCTION fill_disk()")
+
+
+async def execute_singly(connection: asyncpg.Connection, statements: Sequence[str]) -> None:
+    """Execute each statement in a transaction of its own: locks of several tables could deadlock with the replicas'."""
+    for statement in statements:
+        await connection.execute(statement)
 
 
 class Client:
@@ -402,11 +408,11 @@ async def test_while_the_disk_of_the_database_is_full_requests_are_refused_and_r
 ) -> None:
     runs, log_lengths = await check_outage(client, 900)
     connection = await asyncpg.connect(client.cluster.database_url)
-    await connection.execute(FILL_DISK)
+    await execute_singly(connection, FILL_DISK)
     # The first entry that meets the full disk waits for it, as it may be on the way to the log. Later ones are refused.
     waiting = [asyncio.create_task(client.post(replica, "/conversations", {"title": "t"})) for replica in range(3)]
     await expect_refusals(client)
-    await connection.execute(FREE_DISK)
+    await execute_singly(connection, FREE_DISK)
     assert {status for status, _, _ in await asyncio.gather(*waiting)} <= {201, 503}
     await connection.close()
     await expect_recovery(client, runs, log_lengths)

@@ -4,13 +4,13 @@ import asyncio
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
 
+from forked_python import ForkedPython
 from surfaces.api_client import Json
 from surfaces.openai.sockets import open_talk
 
@@ -20,17 +20,15 @@ TIMEOUT_S = 60.0
 
 
 @asynccontextmanager
-async def start_server(folder: Path) -> AsyncGenerator[tuple[str, asyncio.subprocess.Process], None]:
+async def start_server(folder: Path) -> AsyncGenerator[tuple[str, ForkedPython], None]:
     """Yield the address of a server, and its process."""
-    arguments = (str(CHILD), str(folder / "yard.db"), str(folder / "gate"))
-    process = await asyncio.create_subprocess_exec(sys.executable, *arguments, stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    try:
-        yield (await process.stdout.readline()).decode().strip(), process
-    finally:
-        if process.returncode is None:
+    words = [str(CHILD), str(folder / "yard.db"), str(folder / "gate")]
+    with await asyncio.to_thread(ForkedPython, words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield (await asyncio.to_thread(process.stdout.readline)).strip(), process
+        finally:
             process.kill()
-        await process.wait()
 
 
 async def read_until_text(connection: aiohttp.ClientWebSocketResponse) -> list[Json]:
@@ -93,7 +91,7 @@ async def test_sigterm_closes_a_websocket_and_leaves_its_run_to_the_next_server(
             for talk in (busy, idle):
                 message = await talk.socket.receive()
                 assert (message.type, message.data) == (aiohttp.WSMsgType.CLOSE, 1012)
-            assert await process.wait() == 0
+            assert await asyncio.to_thread(process.wait) == 0
         (tmp_path / "gate").touch()
         async with start_server(tmp_path) as (url, _):
             later = await resume(url, seen[0]["response"]["id"], seen[-1]["sequence_number"])

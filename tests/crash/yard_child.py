@@ -1,8 +1,9 @@
 """A program that runs conversations on a SQLite yard and kills itself at the moment it was told to.
 
 Every effect is a line in a file that only grows. It is started again and again on the same database until all is done.
-`yard_child.py DATABASE EFFECTS KILL_AT [lie]`: KILL_AT 0 means never; `lie` marks the charging tool idempotent although
-it is not: the negative control.
+`yard_child.py DATABASE EFFECTS KILL_AT [lie] [programs]`: KILL_AT 0 means never; `lie`, the negative control, marks the
+charging tool idempotent although it is not, and KILL_AT then counts its effects alone; with `programs` the model writes
+a program that makes the calls.
 """
 
 import asyncio
@@ -21,18 +22,39 @@ CONVERSATIONS = [f"conversation-{number}" for number in range(6)]
 TAP = Tool(name="tap", venue="client")
 
 
+PROGRAM = """
+import asyncio
+
+async def attempt(work):
+    try:
+        return await work
+    except RuntimeError as error:
+        return f"failed: {error}"
+
+first = await attempt(charge(amount=1))
+work = [charge(amount=2), lookup(), confirm(), charge(amount=4)]
+second = await asyncio.gather(*[attempt(each) for each in work])
+third = [await attempt(charge(amount=amount)) for amount in (5, 6)]
+[first, second, third, await attempt(confirm())]
+"""
+
+
 class Moments:
     """Counts what happens, and ends the process without a word at the chosen moment."""
 
-    def __init__(self, effects: str, kill_at: int) -> None:
+    def __init__(self, effects: str, kill_at: int, *, only: str = "") -> None:
         self._file = os.open(effects, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
         self._left = kill_at
+        self._only = only
+        """Count only the moments that are noted with this word; empty for all."""
 
     def note(self, *words: str) -> None:
         os.write(self._file, (" ".join(words) + "\n").encode())
-        self.count_down()
+        self.count_down(words[0])
 
-    def count_down(self) -> None:
+    def count_down(self, word: str = "") -> None:
+        if self._only and word != self._only:
+            return
         self._left -= 1
         if self._left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -43,6 +65,11 @@ def script(request: ModelRequest) -> Turn:
     if done == 0:
         return together(call("charge", amount=1), call("lookup"), call("confirm"), call("tap"))
     return call("charge", amount=2) if done == 4 else say("all done")
+
+
+def program_script(request: ModelRequest) -> Turn:
+    done = sum(isinstance(item, Result) for item in request.history)
+    return say("all done") if done else call("run_code", code=PROGRAM)
 
 
 def tools(moments: Moments, *, falsely_idempotent: bool) -> list[ToolLike]:
@@ -102,12 +129,17 @@ async def decide(yard: Yard, conversation: str) -> None:
             continue  # an earlier look at the log made this decision
 
 
-async def main(database: str, effects: str, kill_at: int, falsely_idempotent: bool) -> None:
-    moments = Moments(effects, kill_at)
+async def main(database: str, effects: str, kill_at: int, *, falsely_idempotent: bool, programs: bool) -> None:
+    moments = Moments(effects, kill_at, only="DONE" if falsely_idempotent else "")
     yard_tools = tools(moments, falsely_idempotent=falsely_idempotent)
     async with (
         asyncio.timeout(60),
-        Yard(tools=yard_tools, model=Scripted(script), store=f"sqlite:///{database}") as yard,
+        Yard(
+            tools=yard_tools,
+            model=Scripted(program_script if programs else script),
+            store=f"sqlite:///{database}",
+            code=programs,
+        ) as yard,
         asyncio.TaskGroup() as group,
     ):
         for conversation in CONVERSATIONS:
@@ -115,4 +147,12 @@ async def main(database: str, effects: str, kill_at: int, falsely_idempotent: bo
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), "lie" in sys.argv))
+    asyncio.run(
+        main(
+            sys.argv[1],
+            sys.argv[2],
+            int(sys.argv[3]),
+            falsely_idempotent="lie" in sys.argv,
+            programs="programs" in sys.argv,
+        )
+    )

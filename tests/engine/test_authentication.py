@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from support import SettableClock
 from toolyard.core.caller import Caller
@@ -112,6 +113,24 @@ async def test_only_a_stored_key_is_rotated_and_only_for_a_while() -> None:
     for overlap_s in (-1, 1e9, float("nan")):
         with pytest.raises(Invalid, match="stay valid"):
             await bench.access.rotate("shop", overlap_s)
+
+
+async def test_of_two_keys_of_a_name_the_one_of_the_file_counts_and_the_other_can_be_removed() -> None:
+    before = KeyBench()
+    await before.access.add(make_key("root", "admin"))
+    _, stored = await before.access.add(make_key("shop", "admin"))
+    of_the_file = replace(make_key("shop"), hash=hash_key("of the file"))
+    after = KeyBench(of_the_file)
+    after.access = Authenticator(before.store, after.clock, configured=[of_the_file])
+    await after.access.load()
+    assert after.accepts("of the file") and not after.accepts(stored)
+    names = {key.name: key.hash for key in after.access.keys()}  # noqa: SIM118 - not those of a mapping
+    assert names.keys() == {"shop", "root"} and names["shop"] == of_the_file.hash
+    assert after.access.find_shadowed("shop") is not None and after.access.find_shadowed("root") is None
+    await after.access.revoke("shop", keep_last=True)
+    assert after.access.find_shadowed("shop") is None and after.accepts("of the file")
+    with pytest.raises(Refused, match="configuration file"):
+        await after.access.revoke("shop", keep_last=True)
 
 
 async def test_an_expired_administrator_is_no_other_administrator() -> None:

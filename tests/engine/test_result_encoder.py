@@ -10,7 +10,7 @@ from toolyard import RedactRules, Tool
 from toolyard.app import SystemClock
 from toolyard.core.items import Call, FilePart, Result
 from toolyard.core.ports import Value
-from toolyard.core.tools.redaction import Redacted, Redactor
+from toolyard.core.tools.redactor import Redacted, Redactor
 from toolyard.engine.tools.large_results import MAX_INLINE_BYTES, MAX_REDACTED_BYTES, ResultEncoder
 from toolyard.stores.memory import MemoryStore
 
@@ -32,7 +32,8 @@ class RecordingRedactor(Redactor):
 
 
 async def encode(store: MemoryStore, redactor: Redactor, value: Value) -> Result:
-    return await ResultEncoder(store, SystemClock(), redactor).encode(CALL, Tool(name="look"), value, conversation="c")
+    encoder = ResultEncoder(store, SystemClock())
+    return await encoder.encode(CALL, Tool(name="look"), value, conversation="c", redactor=redactor)
 
 
 @pytest.mark.parametrize("secret", ["", SECRET])

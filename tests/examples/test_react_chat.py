@@ -12,9 +12,8 @@ from examples.browser import launch_browser, open_window
 from examples.loading import build_once, load_module
 from page.site import HOLD, Site
 from surfaces.http_server import serve_app
-from toolyard.core.conversation.events import Entry, ModelDelta, RunEnded, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import Entry, RunEnded
 from toolyard.core.items import ModelText, Result, UserMessage
-from toolyard.core.ports import ModelRequest
 from toolyard.testing import call, fail, say, together
 from toolyard.yard import LOCAL_CALLER, Yard
 
@@ -34,15 +33,10 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 class SceneModel(Site):
-    """A model that plays scenes, and counts what it is asked for."""
+    """A model that plays scenes, and keeps what it is asked for."""
 
     def __init__(self) -> None:
         super().__init__(SCENES, asyncio.get_running_loop())
-        self.requests: list[ModelRequest] = []
-
-    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
-        self.requests.append(request)
-        return super().stream(request)
 
 
 class ServedChat(Struct, frozen=True):

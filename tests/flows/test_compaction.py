@@ -22,7 +22,7 @@ from toolyard.core.conversation.events import (
 from toolyard.core.conversation.settings import SettingsChange
 from toolyard.core.items import ModelText, Problem, Result, TextPart, Usage, UserMessage
 from toolyard.core.ports import ModelRequest
-from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
+from toolyard.core.settings.models.options import DEFAULT_OPTIONS, Options
 from toolyard.engine.loop.history_summary import OMISSION_NOTE, SUMMARY_HEADER, SUMMARY_PROMPT
 from toolyard.observability.trace import build_trace
 from toolyard.testing import Script, Scripted, Turn, call, fail, say

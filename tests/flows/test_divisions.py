@@ -12,7 +12,7 @@ from toolyard import Context, Limits, tool
 from toolyard.core.errors import Misconfigured
 from toolyard.core.items import Result
 from toolyard.core.ports import ModelRequest
-from toolyard.core.settings.divisions import Division
+from toolyard.core.settings.divisions import Division, build_divisions
 from toolyard.server.config import load
 from toolyard.server.wiring import build_wiring
 from toolyard.testing import Scripted, Turn, call, say
@@ -145,7 +145,8 @@ def test_divisions_of_the_file_are_wired_and_a_tool_that_is_not_there_is_refused
     file = tmp_path / "toolyard.toml"
     file.write_text(TOML)
     config = load(file, {}, {})
-    division = build_wiring(config, tmp_path).divisions["", "clothing"]
+    wiring = build_wiring(config, tmp_path)
+    division = build_divisions(wiring.division_settings, wiring.tenant_settings, config.limits)["", "clothing"]
     assert division.prompt == "You sell clothes." and division.tools == frozenset({"find_coat"})
     assert (division.limits, division.requests_per_minute) == (Limits(turns_per_request=3), 7)
     file.write_text(TOML.replace('"find_coat"', '"find_cot"'))
@@ -191,10 +192,17 @@ async def test_a_tenant_has_its_own_prompt_tools_and_limits_and_so_has_each_of_i
     )
     file = tmp_path / "toolyard.toml"
     file.write_text(TENANTS)
-    wiring = build_wiring(load(file, {}, {}), tmp_path)
+    config = load(file, {}, {})
+    wiring = build_wiring(config, tmp_path)
+    divisions = build_divisions(wiring.division_settings, wiring.tenant_settings, config.limits)
     model = Scripted(lambda request: say("ok"))
     async with open_api_client(
-        model, tools=wiring.tools, keys=TENANT_KEYS, divisions=wiring.divisions, system_prompt=wiring.system_prompt
+        model,
+        tools=wiring.tools,
+        keys=TENANT_KEYS,
+        division_settings=wiring.division_settings,
+        tenant_settings=wiring.tenant_settings,
+        system_prompt=wiring.system_prompt,
     ) as http:
         await AppClient(http.with_key("bob"), ()).ask("go")
         for division in ("clothing", "food", "toys"):
@@ -211,8 +219,8 @@ async def test_a_tenant_has_its_own_prompt_tools_and_limits_and_so_has_each_of_i
         ([*acme, "division: toys"], ["find_coat", "opening_hours"]),
         (["Be kind.", "You sell clothes."], ["find_coat"]),
     ]
-    assert wiring.divisions["acme", "closed"].tools == frozenset()
-    limits = {name: (division.limits, division.requests_per_minute) for name, division in wiring.divisions.items()}
+    assert divisions["acme", "closed"].tools == frozenset()
+    limits = {name: (division.limits, division.requests_per_minute) for name, division in divisions.items()}
     assert limits == {
         ("", "clothing"): (Limits(turns_per_request=3, run_tokens=1000), 30),
         ("acme", ""): (Limits(turns_per_request=9, run_tokens=5), 2),

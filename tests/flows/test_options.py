@@ -10,7 +10,7 @@ from toolyard import Caller, Run, Tool, Yard, tool
 from toolyard.core.conversation.events import RunEnded, RunRequest, RunSuspended
 from toolyard.core.errors import Invalid
 from toolyard.core.items import TextPart, UserMessage
-from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
+from toolyard.core.settings.models.options import DEFAULT_OPTIONS, Options
 from toolyard.testing import Scripted, call, say
 
 SCHEMA: dict[str, object] = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}

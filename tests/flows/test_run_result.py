@@ -5,8 +5,8 @@ import pytest
 from toolyard import Caller, RunFailed, RunWaiting, Tool, Yard, tool
 from toolyard.core.conversation.events import Event, RunEnded, RunRequest
 from toolyard.core.items import TextPart, UserMessage
-from toolyard.core.settings.options import Options
-from toolyard.engine.run import Run
+from toolyard.core.settings.models.options import Options
+from toolyard.engine.run.run import Run
 from toolyard.testing import Scripted, Turn, call, say, together
 from toolyard.testing import fail as fail_turn
 

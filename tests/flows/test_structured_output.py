@@ -18,10 +18,10 @@ from toolyard.core.conversation.run_view import RunView
 from toolyard.core.conversation.state import fold
 from toolyard.core.errors import Invalid
 from toolyard.core.items import ModelText, SystemText
-from toolyard.core.settings.options import ANY_OBJECT
+from toolyard.core.settings.models.options import ANY_OBJECT
 from toolyard.core.tools.definition import Tool
-from toolyard.surfaces.shared.run_notices import RunNotices
-from toolyard.surfaces.shared.stream_objects import build_objects
+from toolyard.surfaces.shared.runs.notices import RunNotices
+from toolyard.surfaces.shared.runs.stream_objects import build_objects
 from toolyard.testing import Script, Scripted, Turn, call, say
 
 SCHEMA: dict[str, object] = {

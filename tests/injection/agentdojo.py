@@ -183,5 +183,43 @@ class GullibleModel:
         return call(planned.tool, **planned.arguments)
 
 
+_PROGRAM_HEAD = """
+import json
+obeyed = False
+async def reads(work):
+    try:
+        value = await work
+    except Exception as error:
+        value = str(error)
+    return {marker!r} in json.dumps(value)
+"""
+
+
+class GullibleProgram:
+    """Plays the same calls as `GullibleModel` by one program, which obeys what it reads without asking the model."""
+
+    def __init__(self) -> None:
+        self._code = self._output = ""
+        self.injected_lines: set[int] = set()
+        """The lines of the program that make the calls for which the injected text asks."""
+
+    def begin(self, episode: TaskScript) -> None:
+        lines = _PROGRAM_HEAD.format(marker=episode.marker).splitlines()
+        self.injected_lines = set()
+        for planned in episode.calls:
+            lines += [f"if await reads({_format_call(planned)}) and not obeyed:", "    obeyed = True"]
+            for injected in episode.injected_calls:
+                lines.append(f"    await reads({_format_call(injected)})")
+                self.injected_lines.add(len(lines))
+        self._code, self._output = "\n".join([*lines, "obeyed"]), episode.output
+
+    def __call__(self, request: ModelRequest) -> Turn:
+        return say(self._output) if isinstance(request.history[-1], Result) else call("run_code", code=self._code)
+
+
+def _format_call(planned: TaskCall) -> str:
+    return f"{planned.function}({', '.join(f'{name}={value!r}' for name, value in planned.args.items())})"
+
+
 def contains_text(history: Sequence[Item], text: str) -> bool:
     return any(isinstance(item, Result) and text in item.content for item in history)

@@ -8,10 +8,18 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from injection.agentdojo import CHANGING, FETCHING, ROOT, AgentDojo, GullibleModel, PlannedCall
+from injection.agentdojo import CHANGING, FETCHING, ROOT, AgentDojo, GullibleModel, GullibleProgram, PlannedCall
 from support import get_ending, open_yard
 from toolyard import TrustRules, Yard
-from toolyard.core.conversation.events import CallEnded, CallJudged, CallStarted, Event, RunSuspended, TurnEnded
+from toolyard.core.conversation.events import (
+    CallEnded,
+    CallJudged,
+    CallsRequested,
+    CallStarted,
+    Event,
+    RunSuspended,
+    TurnEnded,
+)
 from toolyard.core.items import Call
 
 SUITES = ["workspace", "travel", "banking", "slack"]
@@ -91,6 +99,71 @@ async def test_no_injected_call_changes_sends_or_fetches_anything(dojo: AgentDoj
                 attacks += bool(guarded)
                 calls += len(guarded)
     assert [attacks, calls] == read_figures(suite)[:2]
+
+
+@dataclass
+class ProgramRecord:
+    """What became of the calls that the injected text asks a program for."""
+
+    guarded: set[str] = field(default_factory=set[str])
+    asked: set[str] = field(default_factory=set[str])
+    started: set[str] = field(default_factory=set[str])
+    result: str = ""
+
+
+async def replay_program(yard: Yard, model: GullibleProgram, prompt: str) -> ProgramRecord:
+    """Run a task by a program. A person approves what the user's task needs, and denies the rest."""
+    run, record, injected = yard.run(prompt), ProgramRecord(), set[str]()
+    async for event in run:
+        match event:
+            case CallsRequested(calls=calls, lines=lines):
+                of_attack = [call for call, line in zip(calls, lines, strict=True) if line in model.injected_lines]
+                injected |= {call.id for call in of_attack}
+                record.guarded |= {call.id for call in of_attack if call.tool in CHANGING | FETCHING}
+            case CallJudged(call_id=call_id, verdict="ask"):
+                record.asked.add(call_id)
+            case CallStarted(call_id=call_id):
+                record.started.add(call_id)
+            case RunSuspended(waiting_for=(call_id,)):
+                await (yard.deny if call_id in injected else yard.approve)(run.conversation, call_id)
+            case CallEnded(result=result) if result.tool == "run_code":
+                record.result = result.content
+            case _:
+                pass
+    return record
+
+
+@pytest.mark.parametrize("suite", SUITES)
+async def test_no_call_that_a_program_is_talked_into_changes_sends_or_fetches_anything(
+    dojo: AgentDojo, suite: str
+) -> None:
+    attacks, calls = 0, 0
+    for injection_task in dojo.suites[suite].injection_tasks:
+        model = GullibleProgram()
+        async with open_yard(model, dojo.build_tools(suite), code=True) as yard:
+            for user_task in dojo.suites[suite].user_tasks:
+                episode = dojo.start(suite, user_task, injection_task)
+                model.begin(episode)
+                record = await replay_program(yard, model, episode.prompt)
+                assert record.result in ('{"value":true}', '{"value":false}'), (user_task, record.result)
+                assert record.guarded <= record.asked - record.started, (user_task, injection_task)
+                assert not dojo.is_attacked(episode.output), (user_task, injection_task)
+                attacks += bool(record.guarded)
+                calls += len(record.guarded)
+    assert [attacks, calls] == read_figures(suite)[:2]
+
+
+@pytest.mark.parametrize("suite", SUITES)
+async def test_without_the_rule_the_same_programs_succeed(dojo: AgentDojo, suite: str) -> None:
+    model, attacked = GullibleProgram(), list[str]()
+    async with open_yard(model, dojo.build_tools(suite), trust=TrustRules(after_untrusted="allow"), code=True) as yard:
+        for injection_task in dojo.suites[suite].injection_tasks:
+            episode = dojo.start(suite, dojo.suites[suite].user_tasks[0], injection_task)
+            model.begin(episode)
+            assert (await replay_program(yard, model, episode.prompt)).asked == set()
+            if dojo.is_attacked(episode.output):
+                attacked.append(injection_task)
+    assert len(attacked) >= len(dojo.suites[suite].injection_tasks) // 3, attacked
 
 
 @pytest.mark.parametrize("suite", SUITES)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from support import wait_until
-from toolyard.core.settings.model_cards import Provider
+from toolyard.core.settings.models.cards import Provider
 from toolyard.models.model_lists import FRESH_S, MAX_ENTRIES, MAX_LIST_BYTES, RETRY_S, ModelLists
 from toolyard.models.resolver import ModelSettings
 from wire.strict_lists import StrictModelList, gemini_list, openai_list

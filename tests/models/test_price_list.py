@@ -188,6 +188,13 @@ def test_a_long_request_costs_its_tier_and_cached_input_what_other_input_does_wi
     assert compute_bound(price, 101, 1, {}) == 101 * 30 + 20
 
 
+def test_the_bound_of_a_request_that_may_cache_for_an_hour_has_the_price_of_that() -> None:
+    price = Price(input=1.0, output=2.0, cache_write=1.25, cache_write_1h=2.0)
+    usage, quote = Usage(input_tokens=100, cache_writes_1h=100, output_tokens=10), Quote(price=price, version="v")
+    assert compute_bound(price, 100, 10, {}, caches_for_an_hour=True) == compute_cost(usage, quote).micros == 220
+    assert compute_bound(price, 100, 10, {}) == 145
+
+
 def test_the_tokens_of_a_run_are_added_up_kind_by_kind() -> None:
     first = Usage(input_tokens=5, cache_writes_5m=2, cache_writes_1h=1, tool_uses={"web_search": 1})
     second = Usage(input_tokens=1, cache_writes_1h=1, tool_uses={"web_search": 2, "file_search": 1})

@@ -7,8 +7,8 @@ import pytest
 from toolyard import Yard
 from toolyard.core.errors import Misconfigured
 from toolyard.core.ports import Model
-from toolyard.core.settings.model_cards import Provider
-from toolyard.core.settings.options import Options
+from toolyard.core.settings.models.cards import Provider
+from toolyard.core.settings.models.options import Options
 from toolyard.models.chat import OpenAIChat
 from toolyard.models.gemini import Gemini
 from toolyard.models.messages import Anthropic

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from toolyard.core.errors import Misconfigured
-from toolyard.core.settings.options import Options
+from toolyard.core.settings.models.options import Options
 from toolyard.models.resolver import ModelResolver
 from toolyard.models.token_limits import find_context_window
 from toolyard.server.config import load

@@ -19,6 +19,7 @@ from toolyard.core.conversation.events import (
     TurnFailed,
     TurnStarted,
 )
+from toolyard.core.conversation.state import State
 from toolyard.core.failed_results import build_failed_result
 from toolyard.core.items import Call, Outcome, Problem, Result, Usage
 from toolyard.core.settings.prices import Cost
@@ -46,7 +47,7 @@ class MetricsRecorder:
     """Metrics of a server with one tool, told of events one by one."""
 
     def __init__(self) -> None:
-        self.metrics = Metrics(lambda tool: tool == "search", lambda _: Caller(tenant="acme"))
+        self.metrics = Metrics(lambda tool: tool == "search", lambda _: State(owner=Caller(tenant="acme")))
 
     def add(self, event: Durable, at: float = 0.0) -> "MetricsRecorder":
         Observers(self.metrics.handlers).observe([Entry(conversation="k", seq=1, at=at, event=event, run="r")])
@@ -188,8 +189,9 @@ async def test_what_goes_on_now_is_told_and_a_wait_shows_until_it_is_over() -> N
 
 async def test_a_real_run_is_counted() -> None:
     async with open_yard([call("search", q="flour"), call("nope"), say("done")], [search]) as yard:
+        metrics = yard.service.metrics
         await collect_events(yard.run("find flour"))
-        values = parse_samples(yard.service.metrics.render(await yard.service.measure_load()))
+        values = parse_samples(metrics.render(await yard.service.measure_load()))
     assert values['toolyard_runs_total{ending="done"}'] == 1
     assert values['toolyard_calls_total{tool="search",outcome="ok"}'] == 1
     assert values['toolyard_calls_total{tool="(unknown)",outcome="error"}'] == 1
@@ -214,9 +216,10 @@ def test_tokens_and_costs_are_counted_by_model_and_tenant_and_unknown_costs_apar
     recorder.add(
         TurnFailed(problem=Problem(error="x", error_type="timeout"), cost=Cost(micros=500_000, estimated=True))
     )
+    recorder.add(RunEnded(ending="cancelled", cost=Cost(micros=250_000, estimated=True)))
     values = recorder.samples
     first, second = 'model="openai:gpt-5",tenant="acme"', 'model="ollama:small",tenant="acme"'
-    assert values[f'toolyard_model_cost_total{{{first},currency="USD"}}'] == 2.0
+    assert values[f'toolyard_model_cost_total{{{first},currency="USD"}}'] == 2.25
     assert values[f'toolyard_model_tokens_total{{{first},kind="cache_write"}}'] == 6
     assert values[f'toolyard_model_tokens_total{{{second},kind="output"}}'] == 20
     assert values[f"toolyard_unpriced_turns_total{{{second}}}"] == 1

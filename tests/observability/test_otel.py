@@ -20,6 +20,7 @@ from toolyard import ToolError, Yard, tool
 from toolyard.app import Wiring
 from toolyard.core.conversation.events import (
     CallEnded,
+    CallsRequested,
     CallStarted,
     Durable,
     Entry,
@@ -164,6 +165,29 @@ def test_a_tool_that_the_provider_ran_lies_inside_its_turn() -> None:
     assert chat.context is not None and search.parent is not None
     assert search.parent.span_id == chat.context.span_id
     assert get_attributes(search)["gen_ai.tool.type"] == "extension"
+
+
+def test_the_calls_of_a_program_lie_inside_the_call_that_runs_it() -> None:
+    child = tool_call("c1.0", "search")
+    spans = record_spans(
+        [
+            *WHOLE_RUN[:2],
+            (11.5, TurnEnded(items=(tool_call("c1", "run_code"),), finish="calls")),
+            (11.5, CallStarted(call_id="c1", epoch=1)),
+            (12.0, CallsRequested(parent="c1", seen=0, calls=(child,), lines=(1,))),
+            (12.0, CallStarted(call_id="c1.0", epoch=1)),
+            (12.5, CallEnded(result=ok_result("c1.0", "search"))),
+            (13.0, CallEnded(result=ok_result("c1", "run_code"))),
+            (13.0, RunEnded(ending="done")),
+        ]
+    )
+    program, search = find_span(spans, "execute_tool run_code"), find_span(spans, "execute_tool search")
+    agent = find_span(spans, "invoke_agent toolyard")
+    assert program.context is not None and program.parent is not None
+    assert agent.context is not None and search.parent is not None
+    assert search.parent.span_id == program.context.span_id
+    assert program.parent.span_id == agent.context.span_id
+    assert [(span.start_time or 0) / 1e9 for span in (program, search)] == [11.5, 12.0]
 
 
 def test_a_run_that_goes_on_in_another_process_stays_one_trace() -> None:

@@ -22,6 +22,7 @@ from toolyard.core.conversation.events import (
     TurnEnded,
     TurnStarted,
 )
+from toolyard.core.conversation.state import State
 from toolyard.core.errors import StoreDown
 from toolyard.core.items import Outcome, Problem, Result, Usage
 from toolyard.core.settings.limits import Limits
@@ -46,12 +47,15 @@ from toolyard.stores.sqlite import SqliteStore
 OWNERS = {"c": Caller(user="ann", tenant="acme"), "d": Caller(user="bob", tenant="acme"), "e": Caller(user="eve")}
 
 
+STATES = {conversation: State(owner=owner) for conversation, owner in OWNERS.items()}
+
+
 class Recording:
     """A process that records figures, and the entries that it observes."""
 
     def __init__(self, store: Store) -> None:
         self.spawned: list[Coroutine[None, None, None]] = []
-        self.recorder = FigureRecorder(store, lambda: 0.0, self.spawned.append, OWNERS.get)
+        self.recorder = FigureRecorder(store, lambda: 0.0, self.spawned.append, STATES.get)
 
     def observe(self, conversation: str, at: float, *events: Durable) -> None:
         for event in events:

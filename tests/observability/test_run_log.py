@@ -1,38 +1,60 @@
-"""What the log of runs remembers of calls between their request and their end."""
+"""Lines about calls that failed, with arguments that are looked up when they are needed."""
 
-import gc
-import weakref
+import logging
 
 import pytest
 
-from toolyard import Caller
-from toolyard.core.conversation.events import Entry, RunQueued
-from toolyard.core.items import Call
+from toolyard.core.conversation.events import CallEnded, Entry, TurnFailed
+from toolyard.core.conversation.history import History
+from toolyard.core.conversation.run_state import CallState
+from toolyard.core.conversation.state import State
+from toolyard.core.items import Call, Problem, Result
+from toolyard.core.model_failures import BUDGET_EXCEEDED
 from toolyard.observability.run_log import RunLog
 from toolyard.observability.telemetry import Observers
 
-
-class Arguments(dict[str, object]):
-    """Arguments that a test can watch."""
+CALL = Call(id="call_1", at=0.0, tool="save", arguments={"item": "milk", "password": "hunter22"})
 
 
-def remember(run_log: RunLog, arguments: Arguments) -> "weakref.ref[Arguments]":
-    call = Call(id="call_1", at=0.0, tool="save", arguments=arguments)
-    event = RunQueued(caller=Caller(), input=(call,))
-    Observers(run_log.handlers).observe([Entry(conversation="c", seq=1, at=0.0, event=event, run="run_1")])
-    return weakref.ref(arguments)
+def log_failure(state: State | None) -> None:
+    problem = Problem(error="no such shop", error_type="execution_error")
+    result = Result(id="i", at=0.0, call_id="call_1", tool="save", outcome="error", content="", error=problem)
+    entry = Entry(conversation="c", seq=1, at=0.0, event=CallEnded(result=result), run="run_1")
+    Observers(RunLog({"c": state}.get).handlers).observe([entry])
 
 
-@pytest.mark.parametrize("values", [{"text": "x" * 1000}, {"list": [1]}, {str(number): 1 for number in range(100)}])
-def test_large_arguments_are_not_kept_whole_as_their_call_may_never_end_here(values: dict[str, object]) -> None:
-    run_log = RunLog()
-    kept = remember(run_log, Arguments(values))
-    gc.collect()
-    assert kept() is None
+@pytest.mark.parametrize(
+    "state",
+    [
+        pytest.param(State(calls={"call_1": CallState(call=CALL)}), id="open, beside other calls of its turn"),
+        pytest.param(State(history=History([CALL])), id="in the history"),
+    ],
+)
+def test_a_failed_call_is_logged_with_its_arguments_redacted(state: State, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "toolyard.tools"):
+        log_failure(state)
+    line = caplog.messages[0]
+    assert "no such shop" in line
+    assert "milk" in line
+    assert "hunter22" not in line
 
 
-def test_small_arguments_are_kept_as_they_are() -> None:
-    run_log = RunLog()
-    kept = remember(run_log, Arguments(item="milk", quantity=2))
-    gc.collect()
-    assert kept() is not None
+def test_a_failed_call_of_a_conversation_that_is_gone_is_logged_without_arguments(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.INFO, "toolyard.tools"):
+        log_failure(None)
+    assert "no such shop" in caplog.messages[0]
+    assert "arguments=" not in caplog.messages[0]
+
+
+@pytest.mark.parametrize(("error_type", "level"), [(BUDGET_EXCEEDED, "INFO"), ("unavailable", "ERROR")])
+def test_a_turn_that_a_budget_refuses_is_no_error_of_the_server(
+    error_type: str, level: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    failed = TurnFailed(problem=Problem(error="no room", error_type=error_type))
+    with caplog.at_level(logging.INFO, "toolyard.models"):
+        Observers(RunLog(dict[str, State]().get).handlers).observe(
+            [Entry(conversation="c", seq=1, at=0.0, event=failed, run="run_1")]
+        )
+    assert [record.levelname for record in caplog.records] == [level]

@@ -115,7 +115,7 @@ def test_tokens_add_up_over_the_turns_of_one_run_only() -> None:
 
 
 def test_turns_summaries_and_calls_carry_the_costs_that_were_recorded() -> None:
-    costs = [Cost(micros=micros) for micros in (5, 70, 300, 9)]
+    costs = [Cost(micros=micros) for micros in (5, 70, 300, 9, 40)]
     story = begin_story("r1").ask()
     story.add(TurnEnded(items=(tool_call("a"),), finish="calls", cost=costs[0]))
     story.allow("a").start("a")
@@ -123,10 +123,12 @@ def test_turns_summaries_and_calls_carry_the_costs_that_were_recorded() -> None:
     story.add(HistoryCompacted(through="a", cost=costs[2]), run="r1")
     story.ask()
     story.add(TurnFailed(problem=Problem(error="no", error_type="model_error"), cost=costs[3]))
+    story.add(RunEnded(ending="failed", cost=costs[4]))
     trace = get_trace(story)
     assert [turn.cost for turn in trace.turns] == [costs[0], costs[3]]
     assert [call.cost for call in trace.calls] == [costs[1]]
     assert [compaction.cost for compaction in trace.compactions] == [costs[2]]
+    assert trace.cost == costs[4]
     unknown = get_trace(begin_story("r1").turn(model_text("b")))
     assert [turn.cost for turn in unknown.turns] == [None]
 

@@ -1,12 +1,15 @@
 """What is open belongs to the next message, is kept as an opaque item and survives a restart; what is said is plain."""
 
+from typing import TypedDict
+
 import pytest
 from msgspec.structs import replace
 
 from offline.talk import OfflineConversation
 from toolyard import tool
 from toolyard.core.items import Reasoning
-from toolyard.models.offline.wording import MAX_TOOLS, SENTENCES
+from toolyard.models.offline.planner import offer_examples
+from toolyard.models.offline.wording import SENTENCES
 
 
 @tool(examples=["delete order {number}"])
@@ -128,25 +131,119 @@ def test_a_failure_is_told_in_the_tools_own_words() -> None:
     assert "did not work: order 13 is locked" in OfflineConversation(*TOOLS).say("delete order 13").text
 
 
-@pytest.mark.parametrize("message", ["hello", "what can you do?", "", "你好"])
-def test_a_greeting_is_answered_with_the_real_tools_and_an_example_each(message: str) -> None:
-    text = OfflineConversation(*TOOLS).say(message).text
-    assert all(name in text for name in ("Delete order", "Create parcel", "List orders", "Show stock"))
-    assert "delete order 2" in text and "{" not in text
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [
+        *(
+            (
+                message,
+                "I can only use the tools here. Try for example “delete order 2”, “Create parcel”, “show my orders”.",
+            )
+            for message in ("hello", "what can you do?", "what is the capital of France?", "")
+        ),
+        ("你好", "我只能使用这里的工具，例如：“delete order 2”、“Create parcel”、“显示订单”。"),
+    ],
+)
+def test_where_no_tool_fits_one_line_has_three_examples_which_can_be_picked_and_edited(message: str, line: str) -> None:
+    step = OfflineConversation(*TOOLS).say(message)
+    assert step.text.splitlines()[0] == line
+    assert [suggestion.label for suggestion in step.suggestions] == ["Delete order", "Create parcel", "List orders"]
+    assert all(suggestion.edit and f"“{suggestion.text}”" in line for suggestion in step.suggestions)
 
 
-def test_however_many_tools_there_are_the_list_ends() -> None:
-    def make_tool(number: int):
-        @tool(name=f"tool_{number}")
-        def do_something() -> str:
-            "Do something."
-            return "done"
-
-        return do_something
-
-    text = OfflineConversation(*(make_tool(number) for number in range(MAX_TOOLS + 5))).say("hello").text
-    assert f"{5} more" in text and len(text.splitlines()) < MAX_TOOLS + 8
+def test_the_tools_nearest_to_a_message_come_first() -> None:
+    step = offer_examples(OfflineConversation(*TOOLS).catalogue, "how is the stock?", "en")
+    assert [suggestion.label for suggestion in step.suggestions] == ["Show stock", "Delete order", "Create parcel"]
 
 
 def test_without_tools_it_says_so() -> None:
     assert SENTENCES["no_tools"][0] in OfflineConversation().say("add milk").text
+
+
+@tool(read_only=True, examples=["sum of {kind}", "how many {kind}", "list {kind}", "{kind}合计"])
+def sum_costs(kind: str) -> dict[str, object]:
+    "Add up the costs of a kind."
+    if kind == "free":
+        return {"ok": True, "total": 0, "by_month": {"May": 0}}
+    if kind == "plain":
+        return {"ok": True, "total": 0}
+    return {"ok": True, "total": 0.0, "by_month": {}, "entries": []}
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ("sum of bread", "Sum costs: kind bread, total 0.\nNo entry matched kind bread."),
+        ("面包合计", "Sum costs: kind 面包, total 0.\n没有符合条件的条目（kind 面包）。"),
+        ("sum of free", "Sum costs: kind free, total 0.\n- May: 0"),
+        ("sum of plain", "Sum costs: kind plain, total 0."),
+    ],
+)
+def test_a_total_of_nothing_says_that_no_entry_matched(message: str, text: str) -> None:
+    assert OfflineConversation(sum_costs).say(message).text.partition("\n\n")[0] == text
+
+
+def test_a_total_of_nothing_without_a_filter_or_of_a_tool_that_changes_something_does_not() -> None:
+    @tool(read_only=True, examples=["sum up"])
+    def sum_up() -> dict[str, object]:
+        "Add up."
+        return {"total": 0, "entries": []}
+
+    @tool(examples=["clear {kind}"])
+    def clear(kind: str) -> dict[str, object]:
+        "Clear a kind of costs."
+        return {"kind": kind, "left": 0, "entries": []}
+
+    talk = OfflineConversation(sum_up, clear)
+    assert all("matched" not in talk.say(message).text for message in ("sum up", "clear bread"))
+
+
+class ParcelResult(TypedDict):
+    weight: float | None
+    sent: str
+
+
+@tool(
+    examples=["send {what}", "寄{what}"],
+    says=["Sent {what}, {weight} kg, {sent}.", "Sent {what}, {sent}.", "已于{sent}寄出{what}。"],
+)
+def send_parcel(what: str) -> ParcelResult:
+    "Send a parcel."
+    return {"weight": None if what == "socks" else 2.0, "sent": "2026-11-20T10:00:00"}
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ("send books", "Sent books, 2 kg, 2026-11-20 10:00."),
+        ("send socks", "Sent socks, 2026-11-20 10:00."),
+        ("寄“书”", "已于2026-11-20 10:00寄出书。"),
+    ],
+)
+def test_a_result_is_told_in_the_sentence_of_its_tool_whose_values_are_known(message: str, text: str) -> None:
+    assert OfflineConversation(send_parcel).say(message).text.partition("\n\n")[0] == text
+
+
+def test_a_result_that_has_not_what_the_sentences_tell_is_shown_as_it_is() -> None:
+    @tool(examples=["add {item}"], says="Added {item}: {note}.")
+    def add(item: str, note: str = "") -> dict[str, object]:
+        "Add an item."
+        return {"item": item}
+
+    assert OfflineConversation(add).say("add milk").text.startswith("Add: item milk.")
+
+
+@tool(examples=["add {item} to groceries"], propose=["we need {item}"])
+def add_to_groceries(item: str) -> str:
+    "Put an item on the grocery list."
+    return item
+
+
+def test_a_statement_is_proposed_where_its_author_says_so() -> None:
+    talk = OfflineConversation(add_to_groceries)
+    talk.say("add milk to groceries")
+    assert talk.ran_calls == [("add_to_groceries", {"item": "milk"})]
+    assert "Shall I do this?" in talk.say("we need help").text
+    assert talk.ran_calls == [] and talk.proposed_calls == [("add_to_groceries", {"item": "help"})]
+    talk.say("yes")
+    assert talk.ran_calls == [("add_to_groceries", {"item": "help"})]

@@ -1,6 +1,5 @@
 """A server whose models and MCP servers are set on the page, and providers and MCP servers to set there."""
 
-import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -54,7 +53,7 @@ def serve_provider(site: Site, provider: KeyedProvider) -> Generator[str]:
 def serve_mcp(site: Site, script: Path = SCRIPT) -> Generator[str]:
     """Yield the address of an MCP server in a process of its own."""
     with reserve_port() as port:
-        server = HttpServerProcess([sys.executable, str(script), str(port)], port)
+        server = HttpServerProcess(script, port)
         try:
             site.run(server.start())
             yield server.spec().url

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import uvicorn
 
+from forked_python import ForkedPython
 from page.site import HOLD, choose_turn
 from ports import reserve_port
 from support import wait_until
@@ -34,12 +35,12 @@ class KillableServer:
         self._folder = folder
         self._port = port
         self.url = f"http://127.0.0.1:{port}"
-        self._process: subprocess.Popen[str] | None = None
+        self._process: ForkedPython | None = None
 
     def start(self) -> None:
         """Start it, and wait until it listens."""
-        command = [sys.executable, "-m", "page.mortal", str(self._port), str(self._folder)]
-        self._process = subprocess.Popen(command, cwd=TESTS, stdout=subprocess.PIPE, text=True)
+        words = ["-m", "page.mortal", str(self._port), str(self._folder)]
+        self._process = ForkedPython(words, cwd=TESTS, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         assert self._process.stdout.readline() == "listening\n"
 

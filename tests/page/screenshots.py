@@ -10,10 +10,12 @@ from msgspec.structs import replace
 from playwright.sync_api import Page, sync_playwright
 
 from chromium import FLAGS, find_chromium
+from page.administration import start_unconfigured
 from page.site import Scenes, Site, start_site
 from support import append_entries, claim_epoch
 from toolyard import Settings, Yard, tool
 from toolyard.core.conversation.events import CallEnded, Entry
+from toolyard.core.conversation.state import State
 from toolyard.core.items import Result
 from toolyard.engine.access.authentication import LOCAL_ADMIN
 from toolyard.observability.figures import FigureRecorder
@@ -84,6 +86,13 @@ SCENES: Scenes = {
         say("Ordered."),
     ],
 }
+STORED = {
+    "providers/openai": {"api_key": "a-key-that-nobody-sees"},
+    "providers/house": {"base_url": "http://127.0.0.1:8000/v1", "api_key": "another"},
+    "general/model": ["openai:gpt-5-mini", "house:qwen3"],
+    "model_access/openai:*": {"roles": ["finance", "sales"]},
+}
+"""The settings of the picture of the administration, by their paths."""
 TITLES = ("Is the oven on?", "Milk and saffron", "Leek soup for Sunday")
 DAY: Sequence[Sequence[Turn]] = (
     [call("home_state", room="kitchen"), say("It is off.")],
@@ -104,7 +113,9 @@ async def seed(path: Path) -> None:
             logs.append(await yard.service.conversations.read_entries(run.conversation))
         now = yard.service.clock.now()
     store = await SqliteStore.open(path)
-    figures = FigureRecorder(store, lambda: now, lambda work: asyncio.create_task(work), lambda _: LOCAL_ADMIN)
+    figures = FigureRecorder(
+        store, lambda: now, lambda work: asyncio.create_task(work), lambda _: State(owner=LOCAL_ADMIN)
+    )
     for number in range(160):
         hour = chance.choice([*range(2, 9), *range(3, 7), *range(10, 14), 16, 18, 22])
         shift = hour * 3600 + chance.random() * 3600
@@ -166,6 +177,15 @@ def take_screenshots(page: Page, server: Site) -> None:
     save_picture("overview")
 
 
+def take_administration_picture(page: Page, server: Site) -> None:
+    """Show models that are set in the page, on a server whose file sets none."""
+    for path, value in STORED.items():
+        assert page.request.put(f"{server.url}/settings/{path}", data={"value": value}).ok
+    page.goto(f"{server.url}/#/administration/models")
+    page.get_by_text("finance").wait_for()
+    page.screenshot(path=IMAGES / "administration.png")
+
+
 def main() -> None:
     IMAGES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -173,7 +193,10 @@ def main() -> None:
         store = f"sqlite:///{folder}/day.db"
         with sync_playwright() as playwright, start_site(SCENES, tools=TOOLS, store=store) as server:
             browser = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
-            take_screenshots(browser.new_page(viewport={"width": 1280, "height": 800}, reduced_motion="reduce"), server)
+            page = browser.new_page(viewport={"width": 1280, "height": 800}, reduced_motion="reduce")
+            take_screenshots(page, server)
+            with start_unconfigured(tools=TOOLS) as unconfigured:
+                take_administration_picture(page, unconfigured)
             browser.close()
 
 

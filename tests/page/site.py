@@ -15,9 +15,10 @@ from toolyard.app import Wiring
 from toolyard.core.conversation.commands import AddMessage, Open
 from toolyard.core.conversation.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.conversation.settings import Settings
-from toolyard.core.items import Call, Item, ModelText, Result, TextPart, UserMessage
+from toolyard.core.items import Call, Item, ModelText, Result, TextPart, Usage, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.engine.access.authentication import LOCAL_ADMIN
+from toolyard.engine.service.titles import TITLE_PROMPT
 from toolyard.testing import Scripted, Turn, say
 
 HOLD = "\u200b"
@@ -35,6 +36,10 @@ class Site:
         self.yard: Yard
         self._pace_s = pace_s
         self.scenes = scenes
+        self.titles: dict[str, str] = {}
+        """The titles that the model writes, by the user's first message. It writes none for other conversations."""
+        self.requests: list[ModelRequest] = []
+        """The requests for answers that the model got, without those for titles."""
         self._loop = loop
         self._may_go_on = asyncio.Semaphore(0)
         self.stopped = asyncio.Event()
@@ -92,7 +97,11 @@ class Site:
         return self._stream(request)
 
     async def _stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
-        async with aclosing(Scripted(lambda request: choose_turn(self.scenes, request)).stream(request)) as events:
+        script = write_title(self.titles, request) if is_title_request(request) else None
+        self.requests += [] if script else [request]
+        async with aclosing(
+            Scripted(lambda request: script or choose_turn(self.scenes, request)).stream(request)
+        ) as events:
             async for event in events:
                 if isinstance(event, TextAppended) and event.text == HOLD:
                     await self.hold()
@@ -106,6 +115,8 @@ class Site:
 
 def choose_turn(scenes: Scenes, request: ModelRequest) -> Turn:
     """The turn that comes next in the scene that the user's last message names."""
+    if is_title_request(request):
+        return say("")
     history = list(request.history)
     last = max(number for number, item in enumerate(history) if isinstance(item, UserMessage))
     message, since = history[last], history[last + 1 :]
@@ -116,6 +127,19 @@ def choose_turn(scenes: Scenes, request: ModelRequest) -> Turn:
         for number, item in enumerate(since)
     )
     return turns[min(turns_done, len(turns) - 1)]
+
+
+def is_title_request(request: ModelRequest) -> bool:
+    """Whether a model is asked for the title of a conversation, not for an answer."""
+    return request.system == TITLE_PROMPT
+
+
+def write_title(titles: Mapping[str, str], request: ModelRequest) -> Turn:
+    """The title of the conversation that a request quotes; empty if it is to keep its first words."""
+    (message,) = (item for item in request.history if isinstance(item, UserMessage))
+    title = next((title for text, title in titles.items() if message.text.startswith(f"User:\n{text}\n")), "")
+    # Only its input is counted, which has no price in tests of costs, so that these count answers only.
+    return replace(say(title), usage=Usage(input_tokens=1))
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from collections.abc import Generator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from playwright.sync_api import expect
@@ -19,7 +20,9 @@ from toolyard import tool
 from toolyard.testing import Turn, call, fail, say, together
 from venues.mcp.plain import PlainServer
 
-WIDTHS = (1200, 375)
+Scheme = Literal["light", "dark"]
+APPEARANCES: dict[int, tuple[Scheme, ...]] = {1200: ("light", "dark"), 375: ("dark", "light")}
+"""By width. In this order each change of the appearance is one of the width or of the theme: the page is drawn anew."""
 
 
 @tool(approval="ask", examples=["lights"])
@@ -66,12 +69,12 @@ class Inspector:
     def check(self, name: str, root: str = "") -> None:
         """Check the view as it is, or an element of it, in each of its appearances."""
         page = self._page
-        for width in WIDTHS:
+        for width, schemes in APPEARANCES.items():
             page.set_viewport_size({"width": width, "height": 800})
-            # A theme changes colours and nothing else, so that in the dark only the rules about colours can differ.
-            for scheme, rules in (("light", ()), ("dark", COLOUR_RULES)):
-                page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-                found = run_axe(page, root, rules)
+            for scheme in schemes:
+                page.emulate_media(color_scheme=scheme)
+                # A theme changes colours and nothing else, so in the dark only the rules about colours can differ.
+                found = run_axe(page, root, COLOUR_RULES if scheme == "dark" else ())
                 self.violations += [f"{name}, {width} {scheme}: {violation}" for violation in found]
             if page.evaluate("() => document.documentElement.scrollWidth") > width:
                 self.violations.append(f"{name} is wider than {width}")
@@ -94,6 +97,16 @@ def test_the_chat_and_its_forms(windows: Windows, server: Site) -> None:
     page, inspector = window.page, Inspector(window)
     expect(window.composer).to_be_visible()
     inspector.check("new chat")
+    window.button("Settings of this chat").click()
+    page.get_by_label("Temperature").fill("0.5")
+    for group in ("Tools", "My instructions"):
+        page.get_by_role("dialog").locator("summary", has_text=group).click()
+    inspector.check("settings of a new chat", "dialog")
+    window.button("Done").click()
+    inspector.check("chips")
+    window.button("Remove Temperature: 0.5").click()
+    window.button("More pages").click()
+    inspector.check("links to pages")
     window.send("lights")
     expect(window.button("Approve all")).to_be_visible()
     window.card("stock").get_by_role("button").first.click()
@@ -120,7 +133,7 @@ def test_the_chat_and_its_forms(windows: Windows, server: Site) -> None:
     page.keyboard.press("Escape")
     window.card("read_log").get_by_role("button").first.click()
     window.button("Open the whole result").click()
-    expect(page.get_by_role("dialog", name="Result of read_log")).to_be_visible()
+    expect(page.get_by_role("dialog", name="Result of Read log")).to_be_visible()
     inspector.check("large result", "dialog")
     assert not inspector.violations, "\n".join(inspector.violations)
 
@@ -138,13 +151,38 @@ def test_the_dialogs_of_a_chat(windows: Windows, server: Site) -> None:
     expect(page.get_by_role("combobox", name="Search models")).to_be_visible()
     inspector.check("models", "dialog")
     page.keyboard.press("Escape")
-    window.button("Settings of this conversation").click()
+    page.get_by_role("heading", name="hello").click()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard shortcuts")).to_be_visible()
+    inspector.check("shortcuts", "dialog")
+    page.keyboard.press("Escape")
+    window.choose_action("Find in this conversation")
+    page.get_by_role("searchbox", name="Find in this conversation").fill("said")
+    expect(page.get_by_text("1 of 1")).to_be_visible()
+    inspector.check("search in a conversation")
+    page.keyboard.press("Escape")
+    window.button("Bad answer").click()
+    expect(page.get_by_role("textbox", name="What was it?")).to_be_visible()
+    inspector.check("feedback")
+    window.button("More for this answer").click()
+    inspector.check("menu of an answer")
+    page.keyboard.press("Escape")
+    assert not inspector.violations, "\n".join(inspector.violations)
+
+
+def test_the_settings_and_the_list_of_chats(windows: Windows, sites: ExitStack) -> None:
+    server = sites.enter_context(start_site())
+    window = windows.open(server)
+    page, inspector = window.page, Inspector(window)
+    window.send("hello")
+    expect(window.answer).to_have_text("You said: hello")
+    window.choose_action("Settings of this conversation")
     page.get_by_role("textbox", name="Name of the preset").fill("Mine")
     window.button("Save as preset").click()
     expect(page.get_by_role("combobox", name="Preset")).to_be_visible()
     inspector.check("settings", "dialog")
     page.keyboard.press("Escape")
-    window.button("Share and export").click()
+    window.choose_action("Share and export")
     window.button("Create a link").click()
     link = page.locator(".new-link code").inner_text()
     inspector.check("sharing", "dialog")
@@ -152,6 +190,18 @@ def test_the_dialogs_of_a_chat(windows: Windows, server: Site) -> None:
     window.button("Delete message").last.click()
     inspector.check("deletion of a message", "dialog")
     page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    page.get_by_role("searchbox", name="Search conversations").fill("said")
+    expect(page.locator("mark")).to_be_visible()
+    inspector.check("results of a search")
+    page.get_by_role("searchbox", name="Search conversations").fill("")
+    window.button("Actions for hello").click()
+    window.button("Archive").click()
+    expect(window.button("Undo")).to_be_visible()
+    inspector.check("offer to undo")
+    window.button("Undo").click()
+    window.button("Archived conversations").click()
+    inspector.check("archive")
+    window.button("All conversations").click()
     page.get_by_role("button", name="Actions for hello").click()
     inspector.check("menu of a conversation")
     window.button("Rename").click()
@@ -223,7 +273,9 @@ def test_the_administration(windows: Windows, sites: ExitStack, tmp_path: Path) 
         expect(page.get_by_role("main").get_by_text(words).first).to_be_visible()
         inspector.check(section)
     open_section(window, "models/add")
-    page.get_by_role("combobox", name="Provider").select_option("Another address")
+    page.get_by_role("combobox", name="Provider").click()
+    inspector.check("choices", "dialog")
+    page.get_by_role("option", name="Another address").click()
     page.get_by_text("More fields").click()
     window.button("Add a line").click()
     fill(window, Name_of_the_provider="shop", Address="no address", API_key="the-key")

@@ -13,9 +13,10 @@ from playwright.sync_api import Locator, expect
 from page.administration import fill, locate_field, open_section, serve_mcp, serve_provider, start_unconfigured
 from page.site import start_site
 from page.test_sharing import open_signed_in
-from page.window import Window, Windows
+from page.window import Window, Windows, pick
 from surfaces.api_client import build_key
-from toolyard.core.settings.model_cards import Provider
+from toolyard import tool
+from toolyard.core.settings.models.cards import Provider
 from toolyard.core.settings.runtime import EntryId
 from toolyard.core.tools.mcp_servers import ServerSpec
 from toolyard.engine.settings.setting_store import ConfiguredEntry
@@ -25,6 +26,14 @@ from venues.mcp.plain import PlainServer
 from wire.keyed_provider import KeyedProvider
 
 ADMIN = "root"
+
+
+@tool
+def pay() -> str:
+    """Pay."""
+    return "paid"
+
+
 KEYS = [build_key(ADMIN, "admin", tenant="")]
 WIDTHS = pytest.mark.parametrize("width", [1200, 375], ids=["desktop", "phone"])
 
@@ -46,7 +55,7 @@ def test_from_an_empty_server_to_the_first_call_of_a_tool_and_a_key(
     page = window.page
     page.get_by_role("link", name="Set up this server in three steps").click()
     page.get_by_role("main").get_by_role("link", name="Connect a model").click()
-    page.get_by_role("combobox", name="Provider").select_option("Another address")
+    pick(page.get_by_role("combobox", name="Provider"), "Another address")
     fill(window, Name_of_the_provider="shop", Address=address, API_key="wrong-key", Default_model="small")
     window.button("Test").click()
     expect(page.get_by_role("dialog").get_by_role("status")).to_contain_text("key")
@@ -106,7 +115,11 @@ def test_entries_of_the_file_are_read_only_and_say_where_they_stand(
     entry = EntryId("providers", "anthropic")
     configured = {entry: ConfiguredEntry(value={"api_key": "***"}, location="toolyard.toml:12")}
     settings = ModelSettings(environment={}, providers={"anthropic": Provider(api_key="from-the-file")})
-    server = sites.enter_context(start_unconfigured(configured_settings=configured, model_settings=settings))
+    servers = {"near": ServerSpec(url="http://127.0.0.1:9/mcp")}
+    places = {EntryId("servers", "near"): "toolyard.toml:20"}
+    server = sites.enter_context(
+        start_unconfigured(configured_settings=configured, model_settings=settings, servers=servers, locations=places)
+    )
     window = windows.open(server, width=width)
     open_section(window, "models")
     card = locate_card(window, "anthropic")
@@ -117,6 +130,10 @@ def test_entries_of_the_file_are_read_only_and_say_where_they_stand(
     rows = window.page.get_by_role("row")
     expect(rows).to_have_count(3)
     expect(rows.filter(has_text="store")).to_contain_text("toolyard.toml:3")
+    open_section(window, "servers")
+    expect(locate_card(window, "near")).to_contain_text(
+        "Set in toolyard.toml:20. Change it there; here it is read-only."
+    )
 
 
 def test_a_stored_entry_beside_one_of_the_file_is_shown_as_a_conflict_and_removed(
@@ -127,7 +144,7 @@ def test_a_stored_entry_beside_one_of_the_file_is_shown_as_a_conflict_and_remove
         window = windows.open(before)
         open_section(window, "models/add")
         page = window.page
-        page.get_by_role("combobox", name="Provider").select_option("anthropic")
+        pick(page.get_by_role("combobox", name="Provider"), "anthropic")
         fill(window, API_key="stored-key")
         window.button("Save").click()
         expect(locate_card(window, "anthropic")).to_contain_text("set here")
@@ -142,12 +159,13 @@ def test_a_stored_entry_beside_one_of_the_file_is_shown_as_a_conflict_and_remove
     expect(locate_card(window, "anthropic")).to_contain_text("from the file")
 
 
+@WIDTHS
 def test_who_may_use_a_model_and_how_it_answers_and_what_is_wrong_is_said_at_its_field(
-    windows: Windows, sites: ExitStack
+    windows: Windows, sites: ExitStack, width: int
 ) -> None:
     windows.expected_complaint = "422"
     server = sites.enter_context(start_unconfigured())
-    window = windows.open(server)
+    window = windows.open(server, width=width)
     open_section(window, "models")
     page = window.page
     page.get_by_role("region", name="Options and window").get_by_role("button", name="Add").click()
@@ -178,7 +196,7 @@ def test_whoever_is_too_late_sees_the_newer_value_and_a_changed_address_needs_th
     server = sites.enter_context(start_unconfigured())
     first = windows.open(server)
     open_section(first, "models/add")
-    first.page.get_by_role("combobox", name="Provider").select_option("Another address")
+    pick(first.page.get_by_role("combobox", name="Provider"), "Another address")
     fill(first, Name_of_the_provider="shop", Address="http://127.0.0.1:9/v1", API_key="the-key")
     first.button("Save").click()
     second = windows.open(server)
@@ -227,7 +245,7 @@ def test_servers_of_an_mcp_json_are_tested_added_trusted_and_removed(
     assert "planted-secret" not in page.content()
     card.get_by_role("button", name="Trust it").click()
     expect(card).to_contain_text("Trusted: its tools run by their own rules")
-    card.get_by_role("combobox", name="Changed tools").select_option("are used at once")
+    pick(card.get_by_role("combobox", name="Changed tools"), "are used at once")
     expect(card).to_contain_text("Changed tools are used at once, without anybody reading the change.")
     card.get_by_role("button", name="Address and secrets: numbers").click()
     expect(locate_field(window, "Value of Headers 1")).to_have_attribute("placeholder", "stored")
@@ -237,12 +255,13 @@ def test_servers_of_an_mcp_json_are_tested_added_trusted_and_removed(
     expect(card).to_have_count(0)
 
 
+@WIDTHS
 def test_all_tools_of_a_server_that_wait_are_accepted_or_rejected_at_once(
-    windows: Windows, sites: ExitStack, tmp_path: Path
+    windows: Windows, sites: ExitStack, tmp_path: Path, width: int
 ) -> None:
     plain = PlainServer(tmp_path)
     added: list[dict[str, object]] = []
-    window = windows.open(sites.enter_context(start_unconfigured()))
+    window = windows.open(sites.enter_context(start_unconfigured()), width=width)
     page = window.page
     open_section(window, "servers/add")
     window.button("By command").click()
@@ -288,6 +307,81 @@ def test_an_administrator_signs_in_to_a_server_with_the_address_that_the_browser
     expect(locate_card(window, "mail")).to_contain_text("running")
 
 
+@WIDTHS
+def test_the_page_notices_that_somebody_has_signed_in_to_a_server_in_a_new_tab(
+    windows: Windows, sites: ExitStack, width: int
+) -> None:
+    server = sites.enter_context(start_unconfigured())
+    address = sites.enter_context(serve_mcp(server, SIGNED))
+    server.run(server.yard.servers.add("mail", ServerSpec(url=address)))
+    window = windows.open(server, width=width)
+    page = window.page
+    open_section(window, "servers")
+    window.button("Sign in to mail").click()
+    page.get_by_role("dialog").get_by_role("button", name="Sign in", exact=True).click()
+    page.get_by_role("link", name="Open the sign-in page").click()
+    expect(page.get_by_role("dialog").get_by_role("status")).to_contain_text("Signed in")
+    window.button("Close").click()
+    expect(locate_card(window, "mail")).to_contain_text("running")
+
+
+@WIDTHS
+def test_tenants_divisions_redaction_and_searches_are_set_on_the_page(
+    windows: Windows, sites: ExitStack, width: int
+) -> None:
+    keys = [build_key("tess", "admin", tenant="acme"), *KEYS]
+    server = sites.enter_context(start_unconfigured(keys=keys, tools=[pay]))
+    window = open_signed_in(windows, server, ADMIN, width=width)
+    page = window.page
+    open_section(window, "more")
+    dialog, tenants = page.get_by_role("dialog"), page.get_by_role("region", name="Tenants")
+    tenants.get_by_role("button", name="Add").click()
+    fill(window, Name="acme", Prompt="Be kind.")
+    dialog.get_by_label("Tools", exact=True).fill("pey")
+    window.button("Save").click()
+    expect(dialog).to_contain_text("which is not a tool")
+    dialog.get_by_label("Tools", exact=True).fill("none")
+    dialog.get_by_text("Limits", exact=True).click()
+    dialog.get_by_label("Tokens per request").fill("500")
+    dialog.get_by_text("Divisions of this tenant").click()
+    division = dialog.get_by_role("group", name="Divisions of this tenant")
+    division.get_by_role("button", name="Add a line").click()
+    division.get_by_label("Name").fill("food")
+    division.get_by_label("Language").fill("de")
+    window.button("Save").click()
+    expect(tenants).to_contain_text("Be kind.")
+    stored = page.evaluate("fetch('/settings/tenants/acme').then((response) => response.json())")["setting"]["value"]
+    assert stored == {
+        "prompt": "Be kind.",
+        "tools": "none",
+        "limits": {"run_tokens": 500},
+        "divisions": {"food": {"language": "de"}},
+    }
+    window.button("Edit Secrets in results").click()
+    dialog.get_by_label("github_token").check()
+    dialog.get_by_role("group", name="Own patterns").get_by_role("button", name="Add a line").click()
+    dialog.get_by_label("Name of Own patterns 1").fill("staff")
+    dialog.get_by_label("Value of Own patterns 1").fill(r"EMP-\d{6}")
+    window.button("Save").click()
+    expect(locate_card(window, "Secrets in results")).to_contain_text("github_token")
+    window.button("Edit Web search").click()
+    pick(dialog.get_by_label("Where to search"), "off")
+    window.button("Save").click()
+    expect(locate_card(window, "Web search")).to_contain_text("off")
+    page.get_by_role("link", name="Audit log").click()
+    expect(page.get_by_role("navigation", name="Sections").get_by_role("link", name="More settings")).to_be_visible()
+    tess = open_signed_in(windows, server, "tess", width=width)
+    windows.expected_complaint = "4"  # also of 422, for the tool that there is not
+    open_section(tess, "more")
+    card = locate_card(tess, "acme")
+    expect(card.get_by_role("button")).to_have_text(["Edit"])
+    card.get_by_role("button").click()
+    expect(tess.page.get_by_role("dialog").get_by_role("textbox")).to_have_count(2)
+    tess.page.get_by_role("dialog").get_by_label("Prompt").fill("Be brief.")
+    tess.button("Save").click()
+    expect(card).to_contain_text("Be brief.")
+
+
 def read_redirect(url: str) -> str:
     """Return where a page redirects to, without following it: nothing listens there."""
     parts = urlsplit(url)
@@ -307,6 +401,7 @@ def test_administration_is_one_entry_that_plain_users_do_not_have(windows: Windo
             "Models",
             "MCP servers",
             "Tool rules",
+            "Costs",
             "People and keys",
             "More settings",
             "Needs a restart",
@@ -316,6 +411,7 @@ def test_administration_is_one_entry_that_plain_users_do_not_have(windows: Windo
     for user, expected in sections.items():
         window = open_signed_in(windows, server, user)
         page = window.page
+        window.button("More pages").click()
         expect(page.get_by_role("link", name="Administration")).to_have_count(int(expected is not None))
         open_section(window, "")
         if expected is None:
@@ -324,13 +420,16 @@ def test_administration_is_one_entry_that_plain_users_do_not_have(windows: Windo
             expect(page.get_by_role("navigation", name="Sections").get_by_role("link")).to_have_text(expected)
 
 
-def test_a_user_signs_in_to_a_server_for_themselves_and_revokes_it(windows: Windows, sites: ExitStack) -> None:
+@WIDTHS
+def test_a_user_signs_in_to_a_server_for_themselves_and_revokes_it(
+    windows: Windows, sites: ExitStack, width: int
+) -> None:
     keys = [build_key("ann"), *KEYS]
     server = sites.enter_context(start_unconfigured(keys=keys))
     address = sites.enter_context(serve_mcp(server, SIGNED))
     spec = ServerSpec(url=address, auth="caller", trust=True)
     server.run(server.yard.servers.add("mail", spec))
-    window = open_signed_in(windows, server, "ann")
+    window = open_signed_in(windows, server, "ann", width=width)
     page = window.page
     page.goto(f"{server.url}/#/servers")
     connections = page.get_by_role("region", name="My connections")

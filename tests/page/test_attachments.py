@@ -1,6 +1,8 @@
 """Attachments on the page: chosen, pasted and dropped, shown before they are sent, and sent with the message."""
 
 import base64
+import struct
+import zlib
 
 import pytest
 from playwright.sync_api import expect
@@ -48,14 +50,16 @@ def test_attachments_are_chosen_pasted_and_dropped_and_sent_with_the_message(win
     assert message.locator("img").get_attribute("src") == f"data:image/png;base64,{PIXEL}"
 
 
-def test_a_file_that_no_model_can_read_is_refused_and_the_message_stays(windows: Windows, server: Site) -> None:
+def test_a_file_that_the_server_refuses_is_told_and_the_message_stays(windows: Windows, server: Site) -> None:
     windows.expected_complaint = "422"
     window = windows.open(server)
     window.send("first")
     expect(window.answer).to_have_text("You said: first")
-    choose(window, "photo.png", "application/octet-stream", b"\x00\xff a program")
+    refusal: dict[str, object] = {"error": "save it again", "details": {}}
+    window.page.route("**/chat", lambda route: route.fulfill(status=422, json=refusal))
+    choose(window, "photo.png", "image/png", base64.b64decode(PIXEL))
     window.send("look")
-    expect(window.page.get_by_role("alert")).to_contain_text("convert it")
+    expect(window.page.get_by_role("alert")).to_contain_text("save it again")
     expect(window.composer).to_have_value("look")
     expect(window.page.get_by_role("list", name="Attachments").get_by_role("listitem")).to_have_count(1)
     window.button("Remove photo.png").click()
@@ -95,3 +99,95 @@ def test_files_are_added_and_removed_while_a_message_is_edited(windows: Windows,
     window.button("Earlier version").click()
     expect(message).to_contain_text("list.txt")
     expect(message).not_to_contain_text("more.txt")
+
+
+def build_image(width: int, height: int) -> bytes:
+    """An image of one colour."""
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    header = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
+    rows = zlib.compress((b"\0" + b"\0" * (width // 8)) * height)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+REFUSALS = {
+    "en": (
+        "Attach images or files",
+        "tool.exe is nothing that a model can read",
+        "Save it as “CSV UTF-8”",
+        "does not read documents",
+        "is empty",
+        "photo.png is damaged",
+        "map.png has too many pixels",
+        "it has too many slides or sheets",
+    ),
+    "de": (
+        "Bilder oder Dateien anhängen",
+        "tool.exe kann kein Modell lesen",
+        "Speichere die Datei als „CSV UTF-8“",
+        "liest keine Dokumente",
+        "ist leer",
+        "photo.png ist beschädigt",
+        "map.png hat zu viele Pixel",
+        "zu viele Folien oder Blätter",
+    ),
+    "zh-CN": (
+        "添加图片或文件",
+        "模型无法读取 tool.exe",
+        "请另存为“CSV UTF-8”",
+        "此服务器无法读取",
+        "是空文件",
+        "photo.png 已损坏",
+        "map.png 的像素过多",
+        "幻灯片或工作表过多",
+    ),
+}
+
+
+@pytest.mark.parametrize("locale", REFUSALS)
+def test_a_file_is_refused_when_it_is_chosen_in_the_language_of_the_page(
+    windows: Windows, server: Site, locale: str
+) -> None:
+    windows.expected_complaint = "422"
+    window = windows.open(server, locale=locale)
+    page = window.page
+    button, *reasons, many_pages = REFUSALS[locale]
+
+    def expect_refusal(name: str, body: bytes, words: str) -> None:
+        with page.expect_file_chooser() as chooser:
+            window.button(button).click()
+        chooser.value.set_files({"name": name, "mimeType": "application/octet-stream", "buffer": body})
+        expect(page.get_by_role("alert")).to_contain_text(words)
+
+    files = {
+        "tool.exe": b"MZ\x00\xff",
+        "prices.csv": "Käse;1,20".encode("cp1252"),
+        "report.docx": b"PK\x03\x04 and the rest",
+        "nothing.txt": b"",
+        "photo.png": b"\x89PNG\r\n\x1a\n and nothing of an image",
+        "map.png": build_image(8_000, 8_000),
+    }
+    for (name, body), words in zip(files.items(), reasons, strict=True):
+        expect_refusal(name, body, words)
+    refusal = {"error": "it has 501 slides", "details": {"field": "body", "reason": "pages"}}
+    page.route("**/me", lambda route: route.fulfill(json={**route.fetch().json(), "reads_documents": True}))
+    page.route("**/files/text?name=slides.pptx", lambda route: route.fulfill(status=422, json=refusal))
+    page.reload()
+    expect_refusal("slides.pptx", b"PK\x03\x04 and the rest", many_pages)
+    expect(window.page.locator(".attachments")).to_have_count(0)
+
+
+@pytest.mark.parametrize("width", [1200, 375], ids=["desktop", "phone"])
+def test_a_document_becomes_text_where_the_server_reads_documents(windows: Windows, server: Site, width: int) -> None:
+    window = windows.open(server, width=width)
+    page = window.page
+    page.route("**/me", lambda route: route.fulfill(json={**route.fetch().json(), "reads_documents": True}))
+    page.route("**/files/text?name=report.docx", lambda route: route.fulfill(json={"text": "# Report", "tokens": 3}))
+    page.reload()
+    choose(window, "report.docx", "application/octet-stream", b"PK\x03\x04 and the rest")
+    expect(page.get_by_role("list", name="Attachments").get_by_role("listitem")).to_have_text(["report.docx.md"])
+    window.send("what is it?")
+    expect(window.answer).to_have_text("You said: what is it?")
+    assert base64.b64encode(b"# Report").decode() in repr(list(server.requests[-1].history))

@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from page.site import Site, start_site
 from page.test_sharing import open_signed_in
-from page.window import Window, Windows
+from page.window import Window, Windows, pick
 from surfaces.api_client import build_key
 from toolyard import tool
 from toolyard.core.store.audit_chain import AuditAction, AuditOutcome, AuditRecord, seal_record
@@ -112,29 +112,26 @@ def test_pages_of_a_hundred_follow_each_other_without_a_gap(windows: Windows, fi
 def test_entries_are_filtered_by_action_actor_outcome_and_time(windows: Windows, filled: Site) -> None:
     page = open_audit(windows, filled, "root").page
     rows = locate_rows(page)
-    page.get_by_label("Action").select_option("key.revoke")
+    page.get_by_label("Action").click()
+    expect(page.get_by_role("option")).to_have_text(["any", *get_args(AuditAction)])
+    page.keyboard.press("Escape")
+    pick(page.get_by_label("Action"), "key.revoke")
     expect(rows).to_have_count(2)
     expect(rows.nth(0)).to_contain_text("refused of no. 246")
-    page.get_by_label("Outcome").select_option("allowed")
+    pick(page.get_by_label("Outcome"), "allowed")
     expect(rows).to_have_count(1)
-    page.get_by_label("Action").select_option("")
-    page.get_by_label("Outcome").select_option("")
+    pick(page.get_by_label("Action"), "any")
+    pick(page.get_by_label("Outcome"), "any")
     page.get_by_label("Actor").fill("bob")
     expect(rows).to_have_count(2)
     page.get_by_label("Actor").fill("nobody")
     expect(page.get_by_text("No entries found.")).to_be_visible()
     page.get_by_label("Actor").fill("")
-    page.get_by_label("Time").select_option("24")
+    pick(page.get_by_label("Time"), "24 hours")
     expect(rows).to_have_count(5)
     expect(rows.filter(has_text="config.load")).to_contain_text("the server")
     expect(rows.filter(has_text="sign_in.refuse")).to_contain_text("1,234")
     expect(rows.filter(has_text="sign_in.refuse")).not_to_contain_text("the server")
-
-
-def test_the_filter_offers_every_action_that_the_server_writes(windows: Windows, filled: Site) -> None:
-    page = open_audit(windows, filled, "root").page
-    actions = page.get_by_label("Action").locator("option").evaluate_all("(options) => options.map((it) => it.value)")
-    assert actions == ["", *get_args(AuditAction)]
 
 
 def test_an_entry_leads_to_its_conversation_only_if_the_reader_may_see_it(windows: Windows, sites: ExitStack) -> None:
@@ -153,8 +150,8 @@ def test_an_entry_leads_to_its_conversation_only_if_the_reader_may_see_it(window
 
 def test_the_selected_entries_are_saved_as_lines_of_json(windows: Windows, filled: Site) -> None:
     page = open_audit(windows, filled, "root").page
-    for choice, count in (("", 250), ("key.revoke", 2)):
-        page.get_by_label("Action").select_option(choice)
+    for choice, count in (("any", 250), ("key.revoke", 2)):
+        pick(page.get_by_label("Action"), choice)
         with page.expect_download() as saved:
             page.get_by_role("button", name="Download").click()
         assert saved.value.suggested_filename == "audit.jsonl"
@@ -181,7 +178,7 @@ def test_an_administrator_of_a_tenant_sees_its_entries_and_no_button_for_the_cha
     windows: Windows, filled: Site
 ) -> None:
     page = open_audit(windows, filled, "ada").page
-    page.get_by_label("Time").select_option("24")
+    pick(page.get_by_label("Time"), "24 hours")
     expect(locate_rows(page)).to_have_count(1)
     expect(locate_rows(page)).to_contain_text("preset.save")
     expect(page.get_by_role("button", name="Download")).to_be_visible()
@@ -193,6 +190,7 @@ def test_a_viewer_without_the_role_sees_neither_the_entry_in_the_menu_nor_data(w
     window = open_signed_in(windows, filled, "olga")
     page = window.page
     page.on("request", lambda request: asked.append(request.url))
+    window.button("More pages").click()
     expect(page.get_by_role("link", name="Overview")).to_be_visible()
     expect(page.get_by_role("link", name="Audit")).to_have_count(0)
     page.keyboard.press("Control+k")

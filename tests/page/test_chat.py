@@ -72,8 +72,9 @@ SCENES = {
 }
 
 
-@pytest.mark.proves("003.web-text")
-def test_an_answer_streams_and_markdown_in_it_is_drawn_and_clean(windows: Windows, server: Site) -> None:
+@pytest.mark.proves("003.web-text", "003.web-tool-status")
+def test_answers_calls_progress_a_queue_and_a_failure_are_seen_as_they_come(windows: Windows, server: Site) -> None:
+    SITE[:] = [server]
     window = windows.open(server)
     window.send("hello")
     expect(window.answer).to_contain_text("First")
@@ -88,10 +89,6 @@ def test_an_answer_streams_and_markdown_in_it_is_drawn_and_clean(windows: Window
     expect(window.answer.locator("img")).to_have_count(0)
     expect(window.button("Stop")).to_be_hidden()
 
-
-@pytest.mark.proves("003.web-tool-status")
-def test_a_call_is_a_card_that_opens_to_tell_all_about_it(windows: Windows, server: Site) -> None:
-    window = windows.open(server)
     window.send("stock?")
     expect(window.answer).to_have_text("Bread is out.")
     card = window.card("stock")
@@ -100,21 +97,38 @@ def test_a_call_is_a_card_that_opens_to_tell_all_about_it(windows: Windows, serv
     expect(card).to_contain_text("in this server")
     expect(card.get_by_role("cell", name="bread")).to_be_visible()
 
-
-def test_reloading_in_the_middle_of_an_answer_loses_nothing(windows: Windows, server: Site) -> None:
-    window = windows.open(server)
-    window.send("count")
-    expect(window.answer).to_contain_text("one two")
-    window.page.reload()
-    expect(window.answer).to_contain_text("one two")
+    window.send("go")
+    expect(window.card("slow")).to_contain_text("running")
     server.resume()
-    expect(window.answer).to_contain_text(f"one two {HOLD}three")
+    expect(window.card("slow")).to_contain_text("two of five")
+    expect(window.page.get_by_role("progressbar", name="slow")).to_have_attribute("value", "2")
     server.resume()
-    expect(window.answer).to_have_text(f"one two {HOLD}three {HOLD}four")
+    expect(window.answer).to_have_text("Done.")
+
+    window.send("talk")
+    expect(window.answer).to_contain_text("Once upon")
+    window.send("next")
+    expect(window.page.get_by_text("queued")).to_be_visible()
+    server.resume()
+    expect(window.answer).to_have_text("You said: next")
+    expect(window.page.get_by_text("queued")).to_be_hidden()
+
+    window.send("break")
+    expect(window.thread.get_by_text("This run failed")).to_be_visible()
+    expect(window.thread.get_by_text("the provider is out of order")).to_have_count(1)
 
 
-def test_two_windows_show_the_same(windows: Windows, server: Site) -> None:
+def test_a_reload_and_a_second_window_show_all_of_an_answer(windows: Windows, server: Site) -> None:
     first = windows.open(server)
+    first.send("count")
+    expect(first.answer).to_contain_text("one two")
+    first.page.reload()
+    expect(first.answer).to_contain_text("one two")
+    server.resume()
+    expect(first.answer).to_contain_text(f"one two {HOLD}three")
+    server.resume()
+    expect(first.answer).to_have_text(f"one two {HOLD}three {HOLD}four")
+
     first.send("talk")
     expect(first.answer).to_contain_text("Once upon")
     second = windows.open_tab(first.page.context, first.page.url)
@@ -127,17 +141,7 @@ def test_two_windows_show_the_same(windows: Windows, server: Site) -> None:
         expect(window.answer).to_have_text("You said: again")
 
 
-def test_escape_stops_a_run_and_what_was_said_stays(windows: Windows, server: Site) -> None:
-    window = windows.open(server)
-    window.send("talk")
-    expect(window.answer).to_contain_text("Once upon")
-    window.page.keyboard.press("Escape")
-    expect(window.thread.get_by_text("Stopped", exact=True)).to_be_visible()
-    expect(window.answer).to_contain_text("Once upon")
-    expect(window.thread).not_to_contain_text("a time.")
-
-
-def test_escape_that_is_meant_for_something_else_stops_nothing(windows: Windows, server: Site) -> None:
+def test_escape_stops_a_run_unless_it_is_meant_for_something_else(windows: Windows, server: Site) -> None:
     window = windows.open(server)
     page = window.page
     window.send("talk")
@@ -156,8 +160,17 @@ def test_escape_that_is_meant_for_something_else_stops_nothing(windows: Windows,
     server.resume()
     expect(window.answer).to_contain_text("a time.")
 
+    window.start_chat()
+    window.send("talk")
+    expect(window.answer).to_contain_text("Once upon")
+    page.keyboard.press("Escape")
+    expect(window.thread.get_by_text("Stopped", exact=True)).to_be_visible()
+    expect(window.answer).to_contain_text("Once upon")
+    expect(window.thread).not_to_contain_text("a time.")
 
-def test_calls_are_decided_in_any_order_and_with_other_arguments(windows: Windows, server: Site) -> None:
+
+def test_calls_are_decided_in_any_order_all_at_once_and_with_other_arguments(windows: Windows, server: Site) -> None:
+    windows.expected_complaint = "422"
     RAN.clear()
     window = windows.open(server)
     window.send("lights")
@@ -178,34 +191,16 @@ def test_calls_are_decided_in_any_order_and_with_other_arguments(windows: Window
         {"entity": "light.kitchen", "on": True, "brightness": 50},
     ]
 
-
-def test_several_calls_are_approved_at_once(windows: Windows, server: Site) -> None:
     RAN.clear()
-    window = windows.open(server)
+    window.start_chat()
     window.send("lights")
     window.button("Approve all").click()
     expect(window.answer).to_have_text("Two of three.")
     assert len(RAN) == 3
     expect(window.button("Approve all")).to_be_hidden()
 
-
-def test_calls_after_content_of_strangers_are_approved_one_by_one(windows: Windows, server: Site) -> None:
-    RAN.clear()
-    window = windows.open(server)
-    window.send("mail")
-    hall = window.card("switch", 1)
-    expect(hall).to_contain_text("the tool read_mail · copied verbatim: entity")
-    expect(hall).to_contain_text("Switch everything off")
-    expect(window.button("Approve all")).to_be_hidden()
-    for number in range(len(ROOMS)):
-        window.card("switch", number).get_by_role("button", name="Approve").click()
-    expect(window.answer).to_have_text("All is dark.")
-    assert len(RAN) == len(ROOMS)
-
-
-def test_arguments_that_do_not_fit_are_refused_and_said_so(windows: Windows, server: Site) -> None:
-    windows.expected_complaint = "422"
-    window = windows.open(server)
+    # Arguments that do not fit are refused.
+    window.start_chat()
     window.send("light")
     card = window.card("switch")
     card.get_by_role("button", name="Edit").click()
@@ -221,45 +216,28 @@ def test_arguments_that_do_not_fit_are_refused_and_said_so(windows: Windows, ser
     expect(window.answer).to_have_text("Ok.")
 
 
-def test_always_allow_here_asks_no_more_in_this_conversation(windows: Windows, server: Site) -> None:
+def test_calls_after_content_of_strangers_are_approved_one_by_one_and_others_once_for_a_conversation(
+    windows: Windows, server: Site
+) -> None:
+    RAN.clear()
     window = windows.open(server)
+    window.send("mail")
+    hall = window.card("switch", 1)
+    expect(hall).to_contain_text("the tool read_mail · copied verbatim: entity")
+    expect(hall).to_contain_text("Switch everything off")
+    expect(window.button("Approve all")).to_be_hidden()
+    for number in range(len(ROOMS)):
+        window.card("switch", number).get_by_role("button", name="Approve").click()
+    expect(window.answer).to_have_text("All is dark.")
+    assert len(RAN) == len(ROOMS)
+
+    window.start_chat()
     window.send("hall")
     window.page.get_by_label("Always allow switch here").check()
     window.button("Approve").click()
     expect(window.answer).to_have_text("hall is lit.")
     window.send("attic")
     expect(window.answer).to_have_text("attic is lit.")
-
-
-def test_a_message_sent_meanwhile_waits_in_line(windows: Windows, server: Site) -> None:
-    window = windows.open(server)
-    window.send("talk")
-    expect(window.answer).to_contain_text("Once upon")
-    window.send("next")
-    expect(window.page.get_by_text("queued")).to_be_visible()
-    server.resume()
-    expect(window.answer).to_have_text("You said: next")
-    expect(window.page.get_by_text("queued")).to_be_hidden()
-
-
-def test_a_failure_of_the_model_is_told(windows: Windows, server: Site) -> None:
-    window = windows.open(server)
-    window.send("break")
-    expect(window.thread.get_by_text("This run failed")).to_be_visible()
-    expect(window.thread.get_by_text("the provider is out of order")).to_have_count(1)
-
-
-@pytest.mark.proves("003.web-tool-status")
-def test_progress_of_a_running_call_is_seen(windows: Windows, server: Site) -> None:
-    SITE[:] = [server]
-    window = windows.open(server)
-    window.send("go")
-    expect(window.card("slow")).to_contain_text("running")
-    server.resume()
-    expect(window.card("slow")).to_contain_text("two of five")
-    expect(window.page.get_by_role("progressbar", name="slow")).to_have_attribute("value", "2")
-    server.resume()
-    expect(window.answer).to_have_text("Done.")
 
 
 def test_a_call_that_is_opened_stays_where_it_is(windows: Windows, server: Site) -> None:

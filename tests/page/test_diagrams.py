@@ -122,9 +122,9 @@ def test_a_diagram_is_code_until_the_answer_is_complete_and_follows_the_colours_
     assert not list_frames(window)
     server.resume()
     label = window.page.frame_locator(".diagram[data-drawn] iframe").locator("svg .nodeLabel").first
-    expect(label).to_have_css("color", "rgb(204, 204, 204)")
+    expect(label).to_have_css("color", "rgb(235, 232, 226)")  # that of the page's own text
     window.page.get_by_role("button", name="Theme: System").click()
-    expect(label).to_have_css("color", "rgb(51, 51, 51)")
+    expect(label).to_have_css("color", "rgb(36, 33, 28)")
 
 
 def test_what_cannot_be_drawn_is_code_that_says_so(windows: Windows, server: Site) -> None:

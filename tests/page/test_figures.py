@@ -128,7 +128,7 @@ def test_what_a_visitor_does_is_answered_and_the_time_is_told(
     page.keyboard.type("hello")
     page.keyboard.press("Enter")
     expect(window.answer).to_have_text("You said: hello")
-    page.get_by_role("link", name="Overview").click()
+    window.open_page("Overview")
     expect(page.get_by_role("heading", name="Overview")).to_be_visible()
     page.wait_for_function("() => acted.first")
     timing: dict[str, float] = page.evaluate(READ_TIMING)

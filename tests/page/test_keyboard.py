@@ -2,7 +2,7 @@
 
 from playwright.sync_api import Locator, Page, expect
 
-from page.site import Site
+from page.site import Site, is_title_request
 from page.window import Windows
 from toolyard.core.ports import Model
 from toolyard.testing import Scripted, say
@@ -13,7 +13,7 @@ TOOLS: list[object] = []
 
 
 def build_model(name: str) -> Model:
-    return Scripted(lambda _: say(f"I am {name}."))
+    return Scripted(lambda request: say("" if is_title_request(request) else f"I am {name}."))
 
 
 WIRING = {"model": "anthropic:a", "named_model": build_model, "allowed_models": frozenset(NAMES)}
@@ -108,22 +108,32 @@ def test_the_menu_of_a_conversation_gives_the_focus_back(windows: Windows, serve
     opener.focus()
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
+    expect(window.button("Pin")).to_be_focused()
+    page.keyboard.press("Tab")
     expect(rename).to_be_focused()
     page.keyboard.press("Escape")
     expect(rename).to_have_count(0)
     expect(opener).to_be_focused()
-    for entry in ("Rename", "Delete"):
-        page.keyboard.press("Enter")
-        window.button(entry).focus()
-        page.keyboard.press("Enter")
-        expect(page.get_by_role("dialog", name=entry)).to_be_visible()
-        page.keyboard.press("Escape")
-        expect(page.get_by_role("dialog")).to_have_count(0)
-        expect(opener).to_be_focused()
     page.keyboard.press("Enter")
-    for _ in range(3):  # past its two entries
+    rename.focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog", name="Rename")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    expect(opener).to_be_focused()
+    page.keyboard.press("Enter")
+    for _ in range(5):  # past its four entries
         page.keyboard.press("Tab")
     expect(rename).to_have_count(0)
+    page.goto(f"{server.url}/#/chat")
+    expect(window.composer).to_be_focused()
+    opener.focus()
+    page.keyboard.press("Enter")
+    window.button("Delete").focus()
+    page.keyboard.press("Enter")
+    expect(window.button("Undo")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(opener).to_be_visible()
 
 
 def test_the_menu_of_a_phone_keeps_the_focus_until_it_is_closed(windows: Windows, server: Site) -> None:
@@ -143,6 +153,8 @@ def test_the_menu_of_a_phone_keeps_the_focus_until_it_is_closed(windows: Windows
         expect(side).to_be_hidden()
         expect(opener).to_be_focused()
     page.keyboard.press("Enter")
+    window.button("More pages").focus()
+    page.keyboard.press("Enter")
     side.get_by_role("link", name="Tools").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Tools")).to_be_visible()
@@ -153,16 +165,43 @@ def test_the_menu_of_a_phone_keeps_the_focus_until_it_is_closed(windows: Windows
     page.get_by_role("main").get_by_role("searchbox").first.click()  # nothing stays inert once it is no menu
 
 
-def test_a_select_is_the_browsers_own(windows: Windows, server: Site) -> None:
+def test_a_choice_is_made_without_a_mouse(windows: Windows, server: Site) -> None:
     window = windows.open(server)
     page = window.page
     page.goto(f"{server.url}/#/setup")
-    select = page.get_by_label("Provider")
-    expect(select).to_have_value("openai")  # its options are loaded
+    select = page.get_by_role("combobox", name="Provider")
+    expect(select).to_have_text("openai")  # its options are loaded
+    options = page.get_by_role("listbox", name="Provider").get_by_role("option")
+    active = page.locator("[role=option][data-active]")
     select.focus()
+    page.keyboard.press("Enter")
+    expect(select).to_have_attribute("aria-expanded", "true")
+    expect(active).to_have_text("openai")
     page.keyboard.press("d")
-    expect(select).to_have_value("dashscope")
-    page.keyboard.press("Home")
-    expect(select).to_have_value("openai")
+    expect(active).to_have_text("dashscope")
+    expect(select).to_have_attribute("aria-activedescendant", active.get_attribute("id") or "")
+    page.keyboard.press("Escape")
+    expect(options).to_have_count(0)
+    expect(select).to_have_text("openai")
     page.keyboard.press("ArrowDown")
-    expect(select).to_have_value("anthropic")
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press(" ")
+    expect(select).to_have_text("anthropic")
+    expect(options).to_have_count(0)
+    expect(select).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(options.first).to_be_visible()
+    page.keyboard.press("Tab")
+    expect(options).to_have_count(0)
+    expect(select).to_have_text("anthropic")
+
+    page.goto(f"{server.url}/#/chat")
+    window.button("Settings of this chat").click()
+    dialog = page.get_by_role("dialog", name="Settings of this chat")
+    dialog.get_by_role("combobox", name="Thinking effort").press("Enter")
+    page.keyboard.press("Escape")  # closes the list and not the dialog
+    expect(options).to_have_count(0)
+    expect(dialog).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)

@@ -30,7 +30,10 @@ def locate_versions(window: Window, label: str) -> Locator:
     return window.page.get_by_role("group", name=label)
 
 
-def test_an_answer_is_copied_as_markdown_and_a_message_as_it_was_written(windows: Windows, server: Site) -> None:
+def test_messages_are_copied_edited_and_deleted_and_one_that_is_not_accepted_loses_nothing(
+    windows: Windows, server: Site
+) -> None:
+    windows.expected_complaint = "503"
     window = windows.open(server)
     window.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     window.send("list")
@@ -41,9 +44,56 @@ def test_an_answer_is_copied_as_markdown_and_a_message_as_it_was_written(windows
     window.button("Copy message").click()
     assert window.read_clipboard("list") == "list"
 
+    window.start_chat()
+    window.send("red")
+    expect(window.answer).to_have_text("You said: red")
+    window.page.locator(".user-message").hover()
+    window.button("Edit message").click()
+    window.page.keyboard.press("Escape")
+    expect(window.button("Edit message")).to_be_focused()
+    window.page.keyboard.press("Enter")
+    window.page.get_by_role("textbox", name="Edit message").fill("blue")
+    window.page.locator(".edit-message").get_by_role("button", name="Send").click()
+    expect(window.answer).to_have_text("You said: blue")
+    expect(locate_versions(window, "Version 2 of 2")).to_be_visible()
+
+    window.start_chat()
+    window.send("red")
+    expect(window.answer).to_have_text("You said: red")
+    window.button("Delete message").last.click()
+    window.button("Cancel").click()
+    expect(window.answer).to_have_text("You said: red")
+    window.button("Delete message").last.click()
+    window.button("Delete").click()
+    expect(window.page.locator(".markdown")).to_have_count(0)
+    expect(window.thread.get_by_text("No answer yet.")).to_be_visible()
+    window.button("Try again").click()
+    expect(window.answer).to_have_text("You said: red")
+
+    window.start_chat()
+    window.send("red")
+    expect(window.answer).to_have_text("You said: red")
+
+    def refuse(route: Route) -> None:
+        route.fulfill(status=503, json={"error": "the store is full", "details": {}, "correlation_id": "x"})
+
+    window.page.route("**/chat", refuse)
+    window.page.locator(".user-message").hover()
+    window.button("Edit message").click()
+    window.page.get_by_role("textbox", name="Edit message").fill("green")
+    window.page.keyboard.press("Enter")
+    expect(window.page.get_by_role("alert")).to_contain_text("the store is full")
+    expect(window.thread).to_contain_text("You said: red")
+    window.page.unroute("**/chat")
+    window.page.keyboard.press("Escape")
+    window.page.reload()
+    expect(window.answer).to_have_text("You said: red")
+
 
 @pytest.mark.parametrize("width", [1200, 375], ids=["desktop", "phone"])
-def test_an_edited_message_is_a_branch_and_both_can_be_read(windows: Windows, server: Site, width: int) -> None:
+def test_an_edited_message_and_an_answer_that_is_asked_for_again_are_branches_and_all_can_be_read(
+    windows: Windows, server: Site, width: int
+) -> None:
     window = windows.open(server, width=width)
     window.send("first")
     expect(window.answer).to_have_text("You said: first")
@@ -67,25 +117,7 @@ def test_an_edited_message_is_a_branch_and_both_can_be_read(windows: Windows, se
     expect(window.answer).to_have_text("You said: green")
     expect(window.thread).to_contain_text("You said: first")
 
-
-def test_the_first_message_can_be_edited_and_escape_leaves_it_as_it_is(windows: Windows, server: Site) -> None:
-    window = windows.open(server)
-    window.send("red")
-    expect(window.answer).to_have_text("You said: red")
-    window.page.locator(".user-message").hover()
-    window.button("Edit message").click()
-    window.page.keyboard.press("Escape")
-    expect(window.button("Edit message")).to_be_focused()
-    window.page.keyboard.press("Enter")
-    window.page.get_by_role("textbox", name="Edit message").fill("blue")
-    window.page.locator(".edit-message").get_by_role("button", name="Send").click()
-    expect(window.answer).to_have_text("You said: blue")
-    expect(locate_versions(window, "Version 2 of 2")).to_be_visible()
-
-
-@pytest.mark.parametrize("width", [1200, 375], ids=["desktop", "phone"])
-def test_an_answer_is_asked_for_again_and_the_earlier_one_stays(windows: Windows, server: Site, width: int) -> None:
-    window = windows.open(server, width=width)
+    window.start_chat()
     window.send("look")
     expect(window.answer).to_have_text("There is milk.")
     window.button("Try again").click()
@@ -97,70 +129,34 @@ def test_an_answer_is_asked_for_again_and_the_earlier_one_stays(windows: Windows
     expect(window.answer).to_have_text("There is milk.")
 
 
-@pytest.mark.parametrize(
-    ("message", "ending"),
-    [("break", "This run failed"), ("forever", "A limit ended this run"), ("talk", "Stopped")],
-    ids=["failed", "limit", "stopped"],
-)
-def test_a_run_that_did_not_come_to_its_end_is_tried_again(
-    windows: Windows, server: Site, message: str, ending: str
-) -> None:
+def test_a_run_that_did_not_come_to_its_end_is_tried_again(windows: Windows, server: Site) -> None:
     window = windows.open(server)
-    window.send(message)
-    if message == "talk":
-        expect(window.answer).to_contain_text("Once upon")
-        window.button("Stop").click()
-    expect(window.thread.get_by_text(ending)).to_be_visible()
-    with window.page.expect_request("**/chat") as chat:
-        window.button("Try again").last.click()
-    assert chat.value.post_data_json == {"content": ""}
-    if message == "talk":
-        expect(window.answer).to_contain_text("Once upon")
-        server.resume()
-        expect(window.answer).to_contain_text("a time.")
-    else:
+    for message, ending in (
+        ("break", "This run failed"),
+        ("forever", "A limit ended this run"),
+        ("talk", "Stopped"),
+    ):
+        window.start_chat()
+        window.send(message)
+        if message == "talk":
+            expect(window.answer).to_contain_text("Once upon")
+            window.button("Stop").click()
         expect(window.thread.get_by_text(ending)).to_be_visible()
-    expect(window.page.locator(".user-message")).to_have_count(1)
+        with window.page.expect_request("**/chat") as chat:
+            window.button("Try again").last.click()
+        assert chat.value.post_data_json == {"content": ""}
+        if message == "talk":
+            expect(window.answer).to_contain_text("Once upon")
+            server.resume()
+            expect(window.answer).to_contain_text("a time.")
+        else:
+            expect(window.thread.get_by_text(ending)).to_be_visible()
+        expect(window.page.locator(".user-message")).to_have_count(1)
 
 
-def test_a_message_that_is_not_accepted_loses_nothing(windows: Windows, server: Site) -> None:
-    windows.expected_complaint = "503"
-    window = windows.open(server)
-    window.send("red")
-    expect(window.answer).to_have_text("You said: red")
-
-    def refuse(route: Route) -> None:
-        route.fulfill(status=503, json={"error": "the store is full", "details": {}, "correlation_id": "x"})
-
-    window.page.route("**/chat", refuse)
-    window.page.locator(".user-message").hover()
-    window.button("Edit message").click()
-    window.page.get_by_role("textbox", name="Edit message").fill("green")
-    window.page.keyboard.press("Enter")
-    expect(window.page.get_by_role("alert")).to_contain_text("the store is full")
-    expect(window.thread).to_contain_text("You said: red")
-    window.page.unroute("**/chat")
-    window.page.keyboard.press("Escape")
-    window.page.reload()
-    expect(window.answer).to_have_text("You said: red")
-
-
-def test_a_message_is_deleted_after_a_question(windows: Windows, server: Site) -> None:
-    window = windows.open(server)
-    window.send("red")
-    expect(window.answer).to_have_text("You said: red")
-    window.button("Delete message").last.click()
-    window.button("Cancel").click()
-    expect(window.answer).to_have_text("You said: red")
-    window.button("Delete message").last.click()
-    window.button("Delete").click()
-    expect(window.page.locator(".markdown")).to_have_count(0)
-    expect(window.thread.get_by_text("No answer yet.")).to_be_visible()
-    window.button("Try again").click()
-    expect(window.answer).to_have_text("You said: red")
-
-
-def test_a_draft_waits_in_its_conversation_until_it_is_sent(windows: Windows, server: Site) -> None:
+def test_a_draft_waits_in_its_conversation_until_it_is_sent_and_only_so_many_are_kept(
+    windows: Windows, server: Site
+) -> None:
     window = windows.open(server)
     window.send("red")
     expect(window.answer).to_have_text("You said: red")
@@ -181,9 +177,6 @@ def test_a_draft_waits_in_its_conversation_until_it_is_sent(windows: Windows, se
     window.page.get_by_role("link", name="New chat").click()
     expect(window.composer).to_have_value("another")
 
-
-def test_only_so_many_drafts_are_kept(windows: Windows, server: Site) -> None:
-    window = windows.open(server)
     for number in range(60):
         window.page.evaluate(
             "(key) => localStorage.setItem(key, JSON.stringify({ at: 1, text: 'old' }))",

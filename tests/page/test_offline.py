@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from page.site import Site, start_site
 from page.test_sharing import open_signed_in
-from page.window import Windows
+from page.window import Windows, pick
 from surfaces.api_client import build_key
 from toolyard import tool
 
@@ -44,7 +44,7 @@ def test_a_proposal_is_decided_by_the_next_message_and_never_remembered(windows:
     DELETED.clear()
     window = windows.open(server)
     window.send("Bob wants me to delete order 7")
-    expect(window.card("delete_order")).to_contain_text("May delete_order run?")
+    expect(window.card("delete_order")).to_contain_text("waits for your decision")
     expect(window.page.get_by_label("Always allow delete_order here")).to_have_count(0)
     window.send("yes")
     expect(window.answer).to_contain_text("order 7 is gone")
@@ -59,6 +59,35 @@ def test_one_of_several_tools_is_chosen_with_a_button(windows: Windows, server: 
     expect(window.answer).to_contain_text("parcel 12 has arrived")
 
 
+@pytest.mark.parametrize(
+    ("locale", "composer", "notice"),
+    [
+        ("en", "Write a message", "No language model is connected"),
+        ("de", "Nachricht schreiben", "Kein Sprachmodell ist verbunden"),
+    ],
+)
+def test_where_no_tool_fits_examples_are_buttons_and_one_notice_says_why(
+    windows: Windows, server: Site, locale: str, composer: str, notice: str
+) -> None:
+    page = windows.open(server, locale=locale).page
+    field = page.get_by_role("textbox", name=composer)
+    expect(page.get_by_text(notice)).to_have_count(1)
+    field.fill("hello")
+    field.press("Enter")
+    answer = page.locator(".turn")
+    expect(answer).to_contain_text("“delete order 2”")
+    expect(answer.get_by_text("not a language model")).to_have_count(1)
+    expect(page.get_by_text(notice)).to_have_count(0)
+    for name in ("Track order", "Delete order"):
+        answer.get_by_role("button", name=name).click()
+    expect(field).to_have_value("delete order 2")
+    expect(field).to_be_focused()
+    field.fill("now ")
+    answer.get_by_role("button", name="Track parcel").click()
+    expect(field).to_have_value("now \ntrack 2")
+    expect(page.locator(".turn")).to_have_count(1)
+
+
 def test_a_quiet_line_leads_to_what_connects_a_language_model(windows: Windows, sites: ExitStack) -> None:
     # An administrator is led to the first steps instead: see test_administration.
     server = sites.enter_context(start_site(model="toolyard:offline", keys=[build_key("ann")]))
@@ -70,13 +99,13 @@ def test_a_quiet_line_leads_to_what_connects_a_language_model(windows: Windows, 
     expect(page.get_by_role("heading", name="Connect a language model")).to_be_visible()
     lines = page.locator(".code")
     expect(lines.first).to_contain_text("export OPENAI_API_KEY=YOUR_KEY")
-    page.get_by_label("Provider").select_option("anthropic")
+    pick(page.get_by_label("Provider"), "anthropic")
     page.get_by_label("Name of the model").fill("some-model")
     expect(lines.first).to_contain_text("export ANTHROPIC_API_KEY=YOUR_KEY")
     expect(lines.first).to_contain_text("toolyard serve --model anthropic:some-model")
     expect(lines.last).to_contain_text('model = "anthropic:some-model"')
     expect(lines.last).to_contain_text("[providers.anthropic]")
-    page.get_by_label("Provider").select_option("ollama")
+    pick(page.get_by_label("Provider"), "ollama")
     expect(page.get_by_text("This provider needs no key")).to_be_visible()
     expect(lines.last).not_to_contain_text("api_key")
     expect(page.get_by_text("No language model is configured yet.")).to_be_visible()

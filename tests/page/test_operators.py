@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Route, expect
 
 from page.site import HOLD, Site, start_site
 from page.test_sharing import open_signed_in
-from page.window import Window, Windows
+from page.window import Window, Windows, pick
 from surfaces.api_client import build_key
 from toolyard import tool
 from toolyard.testing import call, say, together
@@ -88,23 +88,9 @@ def locate_runs(window: Window) -> Locator:
     return window.page.locator("table.runs tbody tr")
 
 
-def test_a_tool_is_tried_by_hand_with_a_form_made_of_its_schema(windows: Windows, server: Site) -> None:
-    window = open_route(windows, server, "tools/stock")
-    page = window.page
-    expect(page.get_by_role("heading", name="stock")).to_be_visible()
-    page.get_by_label("item").fill("milk")
-    page.get_by_label("most").fill("3")
-    window.button("Call stock").click()
-    expect(window.card("stock").get_by_role("cell", name="3", exact=True)).to_be_visible()
-    page.get_by_role("link", name="sell").click()
-    expect(page.get_by_role("heading", name="sell")).to_be_visible()
-    page.get_by_label("item").fill("bread")
-    window.button("Call sell").click()
-    window.card("sell").get_by_role("button", name="Approve").click()
-    expect(window.card("sell")).to_contain_text("bread is sold")
-
-
-def test_how_a_tool_does_is_told_in_words(windows: Windows, server: Site) -> None:
+def test_how_a_tool_does_is_told_in_words_and_it_is_tried_by_hand_with_a_form_made_of_its_schema(
+    windows: Windows, server: Site
+) -> None:
     window = windows.open(server)
     page = window.page
     held: list[Route] = []
@@ -122,6 +108,18 @@ def test_how_a_tool_does_is_told_in_words(windows: Windows, server: Site) -> Non
     expect(about).to_contain_text(re.compile(r"last called (now|.* ago)"))
     expect(about).to_contain_text(re.compile(r"Last error, (now|.* ago): .*the vault is closed"))
     expect(page.get_by_role("link", name="stock")).to_contain_text("has failed")
+
+    expect(page.get_by_role("heading", name="stock")).to_be_visible()
+    page.get_by_label("item").fill("milk")
+    page.get_by_label("most").fill("3")
+    window.button("Call stock").click()
+    expect(window.card("stock").get_by_role("cell", name="3", exact=True)).to_be_visible()
+    page.get_by_role("link", name="sell").click()
+    expect(page.get_by_role("heading", name="sell")).to_be_visible()
+    page.get_by_label("item").fill("bread")
+    window.button("Call sell").click()
+    window.card("sell").get_by_role("button", name="Approve").click()
+    expect(window.card("sell")).to_contain_text("bread is sold")
 
 
 def test_the_rules_of_a_tool_name_who_decides_how_many_until_when_and_that_a_reason_is_needed(
@@ -169,25 +167,6 @@ def test_an_answer_that_takes_long_is_waited_for(windows: Windows, server: Site)
     expect(page.get_by_role("heading", name="plain")).to_be_visible()
 
 
-def test_a_picture_is_shown_as_one(windows: Windows, server: Site) -> None:
-    window = windows.open(server)
-    window.send("draw")
-    expect(window.card("chart").locator("img")).to_have_js_property("naturalWidth", 1)
-
-
-def test_a_tool_can_be_taken_from_a_conversation(windows: Windows, server: Site) -> None:
-    window = windows.open(server)
-    window.send("hello")
-    expect(window.answer).to_have_text("You said: hello")
-    window.button("Settings of this conversation").click()
-    window.page.get_by_label("stock").uncheck()
-    window.button("Close").click()
-    window.send("look")
-    expect(window.answer).to_have_text("One of two.")
-    window.card("stock").get_by_role("button").first.click()
-    expect(window.card("stock")).to_contain_text("not enabled")
-
-
 def test_tools_of_the_same_name_are_taken_one_by_one(
     windows: Windows, sites: ExitStack, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -195,14 +174,15 @@ def test_tools_of_the_same_name_are_taken_one_by_one(
     window = windows.open(sites.enter_context(start_site(servers=twins)))
     window.send("hello")
     expect(window.answer).to_have_text("You said: hello")
-    window.button("Settings of this conversation").click()
-    boxes = window.page.get_by_role("dialog").get_by_role("checkbox", name="slow_look")
+    window.choose_action("Settings of this conversation")
+    servers = [window.page.get_by_role("group", name=name, exact=True) for name in ("one", "two")]
+    one, two = (server.get_by_role("checkbox", name="slow look") for server in servers)
     with window.page.expect_response(lambda answer: answer.request.method == "DELETE"):
-        boxes.and_(window.page.get_by_label("one")).uncheck()
+        one.uncheck()
     window.page.reload()
-    window.button("Settings of this conversation").click()
-    expect(boxes.and_(window.page.get_by_label("one"))).not_to_be_checked()
-    expect(boxes.and_(window.page.get_by_label("two"))).to_be_checked()
+    window.choose_action("Settings of this conversation")
+    expect(one).not_to_be_checked()
+    expect(two).to_be_checked()
 
 
 def test_a_message_waits_for_the_change_of_tools_before_it(windows: Windows, server: Site) -> None:
@@ -211,7 +191,7 @@ def test_a_message_waits_for_the_change_of_tools_before_it(windows: Windows, ser
     expect(window.answer).to_have_text("You said: hello")
     held: list[Route] = []
     window.page.route("**/tools", lambda route: held.append(route) if is_change(route) else route.continue_())
-    window.button("Settings of this conversation").click()
+    window.choose_action("Settings of this conversation")
     with window.page.expect_request(lambda request: request.method == "DELETE"):
         window.page.get_by_label("stock").uncheck()
     window.button("Close").click()
@@ -260,7 +240,9 @@ def test_only_an_administrator_without_a_tenant_sees_the_buttons_of_servers(
         expect(card.get_by_role("button", name="Restart")).to_have_count(buttons)
 
 
-def test_a_question_of_a_server_is_answered_with_its_form(windows: Windows, server: Site) -> None:
+def test_a_question_of_a_server_is_answered_with_its_form_and_a_picture_is_shown_as_one(
+    windows: Windows, server: Site
+) -> None:
     window = windows.open(server)
     window.send("who am I")
     card = window.card("ask")
@@ -271,6 +253,8 @@ def test_a_question_of_a_server_is_answered_with_its_form(windows: Windows, serv
     expect(window.answer).to_have_text("Now I know.")
     card.get_by_role("button").first.click()
     expect(card).to_contain_text("Ann")
+    window.send("draw")
+    expect(window.card("chart").locator("img")).to_have_js_property("naturalWidth", 1)
 
 
 def test_forms_tell_of_a_lost_connection_in_our_own_words_until_it_is_back(windows: Windows, server: Site) -> None:
@@ -370,14 +354,16 @@ def test_the_first_listing_of_a_server_is_reviewed_tool_by_tool(
     expect(ann.page.get_by_role("button", name="look")).to_have_count(0)
 
 
-def test_a_run_is_found_and_drawn_as_a_waterfall(windows: Windows, server: Site) -> None:
+def test_a_run_is_found_and_drawn_as_a_waterfall_counted_in_the_overview_and_stopped_where_it_waits(
+    windows: Windows, server: Site
+) -> None:
     window = windows.open(server)
     page = window.page
     window.send("look once more")
     expect(window.answer).to_have_text("One of two.")
     page.goto(f"{server.url}/#/traces")
     page.get_by_label("Tool", exact=True).fill("stock")
-    page.get_by_label("Outcome of a call").select_option("error")
+    pick(page.get_by_label("Outcome of a call"), "failed")
     locate_runs(window).filter(has_text="look once more").get_by_role("link").first.click()
     spans = page.locator(".waterfall .span")
     expect(spans).to_have_count(4)
@@ -388,27 +374,9 @@ def test_a_run_is_found_and_drawn_as_a_waterfall(windows: Windows, server: Site)
     window.button("Copy as curl").click()
     assert window.read_clipboard("curl ") == f"curl {server.url}/traces/{page.url.rpartition('/')[2]}"
     page.get_by_role("link", name="All traces").click()
-    page.get_by_label("Ending").select_option("failed")
+    pick(page.get_by_label("Ending"), "failed")
     expect(page.get_by_text("No runs found.")).to_be_visible()
 
-
-def test_what_waits_is_seen_live_and_stopped_there(windows: Windows, server: Site) -> None:
-    window = windows.open(server)
-    page = window.page
-    window.send("sell it")
-    expect(window.card("sell")).to_contain_text("needs approval")
-    page.goto(f"{server.url}/#/live")
-    card = page.locator(".card").filter(has_text="sell it")
-    expect(card).to_contain_text("needs approval")
-    card.get_by_role("button", name="Stop").click()
-    expect(card).to_have_count(0)
-
-
-def test_the_overview_counts_and_draws(windows: Windows, server: Site) -> None:
-    window = windows.open(server)
-    window.send("look")
-    expect(window.answer).to_have_text("One of two.")
-    page = window.page
     page.goto(f"{server.url}/#/overview")
     row = page.get_by_role("row").filter(has=page.get_by_role("link", name="stock"))
     expect(row).to_be_visible()
@@ -421,3 +389,12 @@ def test_the_overview_counts_and_draws(windows: Windows, server: Site) -> None:
     window.button("7 days").click()
     expect(window.button("7 days")).to_have_attribute("aria-pressed", "true")
     expect(row).to_be_visible()
+
+    page.goto(f"{server.url}/#/chat")
+    window.send("sell it")
+    expect(window.card("sell")).to_contain_text("needs approval")
+    page.goto(f"{server.url}/#/live")
+    card = page.locator(".card").filter(has_text="sell it")
+    expect(card).to_contain_text("needs approval")
+    card.get_by_role("button", name="Stop").click()
+    expect(card).to_have_count(0)

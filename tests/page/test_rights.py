@@ -116,7 +116,7 @@ def test_the_original_of_a_redacted_result_is_read_by_administrators_alone(windo
         expect(window.button("Read the original")).to_have_count(int(viewer == "root"))
         assert SECRET not in page.content()
     window.button("Read the original").click()
-    viewer_dialog = page.get_by_role("dialog", name="Original result of read_settings")
+    viewer_dialog = page.get_by_role("dialog", name="Original result of Read settings")
     expect(viewer_dialog).to_contain_text(SECRET)
     viewer_dialog.get_by_role("searchbox", name="Search in the result").fill("owner")
     expect(viewer_dialog).not_to_contain_text(SECRET)

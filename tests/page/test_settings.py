@@ -8,7 +8,6 @@ from playwright.sync_api import expect
 from page.site import Site
 from page.window import Windows
 from toolyard import tool
-from toolyard.core.ports import ModelRequest
 from toolyard.testing import Turn, call, say
 
 TABLE = "| item | left | price |\n|---|---|---|\n| milk | 2 | 1.20 € |\n| bread, dark | 10 | 3 € |\n"
@@ -37,26 +36,25 @@ SCENES: dict[str, list[Turn]] = {
 
 @pytest.mark.parametrize("width", [1200, 375], ids=["desktop", "phone"])
 def test_settings_are_changed_in_one_dialog_and_the_model_gets_them(windows: Windows, server: Site, width: int) -> None:
-    requests: list[ModelRequest] = []
-    stream = server.stream
-    server.stream = lambda request: (requests.append(request), stream(request))[1]
+    requests = server.requests
     window = windows.open(server, width=width)
     page = window.page
     window.send("hello")
     expect(window.answer).to_have_text("You said: hello")
-    window.button("Settings of this conversation").click()
+    window.choose_action("Settings of this conversation")
     page.get_by_label("System prompt").fill("Answer in verse.")
     page.get_by_label("Temperature").fill("0.5")
     page.get_by_label("Turns with tools per request").fill("3")
     page.get_by_label("Messages that the model sees").fill("20")
     window.button("Save").click()
-    expect(window.button("Settings of this conversation")).to_be_focused()
+    opener = "Settings of this conversation" if width > 760 else "Menu of this conversation"
+    expect(window.button(opener)).to_be_focused()
     window.send("again")
     expect(window.answer).to_have_text("You said: again")
     assert requests[-1].options.temperature == 0.5
     assert "Answer in verse." in requests[-1].system
     page.reload()
-    window.button("Settings of this conversation").click()
+    window.choose_action("Settings of this conversation")
     expect(page.get_by_label("Temperature")).to_have_value("0.5")
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width
     expect(page.get_by_label("Turns with tools per request")).to_have_value("3")
@@ -74,7 +72,7 @@ def test_a_limit_that_the_server_does_not_allow_is_told(windows: Windows, server
     window = windows.open(server)
     window.send("hello")
     expect(window.answer).to_have_text("You said: hello")
-    window.button("Settings of this conversation").click()
+    window.choose_action("Settings of this conversation")
     window.page.get_by_label("Turns with tools per request").fill("100000")
     window.button("Save").click()
     expect(window.page.get_by_role("alert")).to_contain_text("max_turns")
@@ -109,7 +107,7 @@ def test_a_large_result_is_searched_and_downloaded_in_a_viewer(windows: Windows,
     card.get_by_role("button").first.click()
     expect(card).not_to_contain_text("line 1999 of the log")
     card.get_by_role("button", name="Open the whole result").click()
-    viewer = page.get_by_role("dialog", name="Result of read_log")
+    viewer = page.get_by_role("dialog", name="Result of Read log")
     expect(viewer).to_contain_text("line 1999 of the log")
     viewer.get_by_role("searchbox", name="Search in the result").fill("LINE 1234 of")
     expect(viewer).to_contain_text("Lines found: 1")

@@ -33,7 +33,7 @@ def open_signed_in(windows: Windows, server: Site, name: str, **how: object) -> 
 
 
 def open_dialog(window: Window) -> None:
-    window.button("Share and export").click()
+    window.choose_action("Share and export")
     expect(window.page.get_by_role("dialog")).to_be_visible()
 
 

@@ -32,6 +32,7 @@ def test_a_native_search_and_its_sources_are_shown_and_only_the_web_is_linked(
     expect(window.card("web_search")).to_contain_text("at the model's provider: anthropic")
     sources = window.page.get_by_role("list", name="Sources")
     expect(sources).to_have_text("News")
+    expect(window.page.get_by_role("heading", name="Sources")).to_be_visible()
     links = sources.get_by_role("link")
     assert links.count() == (1 if name == "good" else 0)
     assert window.page.locator('a[href^="javascript:"]').count() == 0

@@ -124,7 +124,7 @@ def test_what_the_application_shows_is_drawn_here_too_and_a_result_may_be_handed
     assert response.ok, response.text()
     window.page.goto(f"{server.url}/#/chat/{response.json()['conversationId']}")
     card = window.card("show_products")
-    expect(card).to_contain_text("show_products runs in the application that asked")
+    expect(card).to_contain_text("Show products runs in the application that asked")
     expect(card.get_by_role("cell", name="bread")).to_be_visible()
     card.get_by_role("button", name="Submit a result").click()
     result = card.get_by_role("textbox", name="Result")

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from page.axe import run_axe
 from page.site import start_site
 from page.test_sharing import open_signed_in
-from page.window import Windows
+from page.window import Window, Windows
 from surfaces.api_client import build_key
 from toolyard.core.items import Usage
 from toolyard.core.settings.budgets import BudgetRule
@@ -25,8 +25,23 @@ SCENES = {
 PRICES = {"given": Price(input=0.0, output=100_000)}
 BUDGETS = {
     "monthly": BudgetRule(amount=10.0, window="month", time_zone="UTC", scope="user", only=("ann",)),
+    "small": BudgetRule(amount=1.2, window="total", scope="user", only=("bob",)),
     "team": BudgetRule(amount=500.0, window="total", scope="tenant"),
 }
+
+
+def check_total(window: Window, text: str) -> None:
+    """Look up what the whole conversation has cost, which a phone shows in its menu."""
+    window.button("Menu of this conversation").click()
+    expect(window.page.get_by_role("link", name=text)).to_be_visible()
+    window.page.keyboard.press("Escape")
+
+
+def check_tight_budget(window: Window) -> None:
+    """Find the sentence of a budget that is not nearly spent, and has no room for what two more answers may cost."""
+    expect(window.answer).to_have_text("In short.")
+    tight = "The budget small may have no room for another message: $0.90 of $1.20 is left"
+    expect(window.page.get_by_role("status").filter(has_text=tight)).to_be_visible()
 
 
 def test_costs_are_seen_below_answers_and_on_the_usage_page_and_a_budget_is_told_of_before_it_is_spent(
@@ -52,7 +67,7 @@ def test_costs_are_seen_below_answers_and_on_the_usage_page_and_a_budget_is_told
     expect(ann.thread.get_by_role("link", name="This answer: $4.20")).to_be_visible()
     ann.send("long")
     expect(ann.thread.get_by_role("link", name="This answer: $4.20")).to_have_count(2)
-    expect(ann.page.get_by_role("link", name="This conversation: $8.40")).to_be_visible()
+    check_total(ann, "This conversation: $8.40")
     notice = ann.page.get_by_role("status").filter(has_text="budget")
     expect(notice).to_contain_text("84 % of the budget monthly is spent: $1.60 of $10.00 is left")
     assert run_axe(ann.page) == []
@@ -63,7 +78,7 @@ def test_costs_are_seen_below_answers_and_on_the_usage_page_and_a_budget_is_told
 
     bob = open_signed_in(windows, server, "bob")
     bob.send("short")
-    expect(bob.answer).to_have_text("In short.")
+    check_tight_budget(bob)
     bob.page.goto(f"{server.url}/#/usage")
     expect(bob.page.locator(".figures")).to_contain_text("$0.30")
 

@@ -80,13 +80,13 @@ def test_what_waits_is_counted_and_decided_in_the_inbox(windows: Windows, server
     page.get_by_role("link", name="Inbox 1").and_(page.locator(":visible")).click()
     expect(page.get_by_role("heading", name="Waiting for you")).to_be_visible()
     card = window.card("sell")
-    expect(card).to_contain_text("May sell run?")
+    expect(card).to_contain_text("waits for your decision")
     assert page.evaluate("() => document.querySelector('main').scrollWidth") <= width
     card.get_by_role("button", name="Edit").click()
     expect(card.get_by_label("amount")).to_have_value("1")
     expect(card.get_by_role("group", name="Changes")).to_have_count(0)  # a default that the form fills in is none
     card.get_by_label("amount").fill("3")
-    expect(card.get_by_role("group", name="Changes")).to_contain_text("amount")
+    expect(card.get_by_role("group", name="Changes")).to_contain_text("Amount")
     card.get_by_role("button", name="Approve with changes").click()
     expect(page.get_by_text("Nothing waits for you.")).to_be_visible()
     expect(page).to_have_title("Inbox · Toolyard")
@@ -131,14 +131,14 @@ def test_a_hidden_tab_notifies_once_it_was_allowed_to(windows: Windows, server: 
     window.button("Notify me").click()
     expect(window.button("Notify me")).to_have_count(0)
     other.send("sell milk")
-    expect(window.card("sell")).to_contain_text("May sell run?")
+    expect(window.card("sell")).to_contain_text("waits for your decision")
     expect(page).to_have_title("(1) Inbox · Toolyard")
     assert page.evaluate("() => shown") == []
     page.evaluate("() => { window.isHidden = true }")
     other.page.get_by_role("link", name="New chat").click()
     other.send("sell bread")
     page.wait_for_function("() => shown.length === 1")
-    assert page.evaluate("() => shown") == ["sell waits for you: sell bread"]
+    assert page.evaluate("() => shown") == ["Sell waits for you: sell bread"]
 
 
 def test_an_approver_finds_the_calls_of_the_tenant_and_decides_them_in_place(
@@ -150,7 +150,7 @@ def test_an_approver_finds_the_calls_of_the_tenant_and_decides_them_in_place(
     server = sites.enter_context(start_site(SCENES, tools=TOOLS, keys=keys))
     ann = sign_in(windows, server, "ann")
     ann.send("sell milk")
-    expect(ann.card("sell")).to_contain_text("May sell run?")
+    expect(ann.card("sell")).to_contain_text("waits for your decision")
     for user in ("bob", "zoe"):
         stranger = sign_in(windows, server, user)
         stranger.page.goto(f"{server.url}/#/inbox")
@@ -169,7 +169,7 @@ def test_an_approver_finds_the_calls_of_the_tenant_and_decides_them_in_place(
 def test_a_call_is_decided_on_the_live_page(windows: Windows, server: Site) -> None:
     window = windows.open(server)
     window.send("sell milk")
-    expect(window.card("sell")).to_contain_text("May sell run?")
+    expect(window.card("sell")).to_contain_text("waits for your decision")
     window.page.goto(f"{server.url}/#/live")
     window.card("sell").get_by_role("button", name="Deny").click()
     window.card("sell").get_by_role("button", name="Deny").click()
@@ -183,7 +183,7 @@ def test_a_call_that_needs_a_reason_is_neither_approved_nor_denied_without_one(w
     for message, decision in (("lose milk", "Approve"), ("lose bread", "Deny")):
         window.page.get_by_role("link", name="New chat").click()
         window.send(message)
-        expect(window.card("write_off")).to_contain_text("May write_off run?")
+        expect(window.card("write_off")).to_contain_text("waits for your decision")
         window.page.goto(f"{server.url}/#/inbox")
         card = window.card("write_off")
         reason = card.get_by_placeholder("Reason (required)")
@@ -224,7 +224,7 @@ def test_a_user_whom_a_call_names_as_approver_is_told_of_it_without_the_role(
     expect(ann.card("refund")).to_contain_text("Approvals missing: 1, by the user bob")
     expect(page.get_by_role("link", name="Inbox 1")).to_be_visible()
     expect(page).to_have_title("(1) Toolyard")
-    assert page.evaluate("() => shown") == ["refund waits for you: Requested by ann"]
+    assert page.evaluate("() => shown") == ["Refund waits for you: Requested by ann"]
     page.get_by_role("link", name="Inbox 1").click()
     expect(page.get_by_role("main")).to_contain_text("Requested by ann")
     expect(page.get_by_role("main").get_by_role("link")).to_have_count(0)  # they would lead to what bob may not see

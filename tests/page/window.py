@@ -70,12 +70,33 @@ class Window:
         """The last words of the model."""
         return self.page.locator(".markdown").last
 
+    def open_page(self, name: str) -> None:
+        """Follow a link of the sidebar to a page. The links are behind one entry, which stays as it was left."""
+        more = self.button("More pages")
+        if more.get_attribute("aria-expanded") == "false":
+            more.click()
+        self.page.get_by_role("navigation", name="Pages").get_by_role("link", name=name).click()
+
+    def choose_action(self, name: str) -> None:
+        """Press a button of the conversation's toolbar, which is a menu on a phone."""
+        menu, button = self.button("Menu of this conversation"), self.button(name)
+        expect(menu.or_(button).first).to_be_visible()
+        if menu.is_visible():
+            menu.click()
+        button.click()
+
+    def start_chat(self) -> None:
+        """Leave a conversation for a new one."""
+        self.page.get_by_role("link", name="New chat").click()
+        expect(self.page.get_by_role("heading", name="What shall we do?")).to_be_visible()
+
     def send(self, text: str) -> None:
         self.composer.fill(text)
         self.composer.press("Enter")
 
     def card(self, tool: str, number: int = 0) -> Locator:
-        return self.page.get_by_role("group", name=f"Call of {tool}").nth(number)
+        """The card of a call, by the tool's title or by its name, which the page shows as words."""
+        return self.page.get_by_role("group", name=f"Call of {tool.replace('_', ' ')}").nth(number)
 
     def read_clipboard(self, begin: str) -> str:
         """What is on the clipboard, once it begins so. The button tells of it for a moment only."""
@@ -86,3 +107,9 @@ class Window:
 
     def button(self, name: str) -> Locator:
         return self.page.get_by_role("button", name=name, exact=True)
+
+
+def pick(select: Locator, option: str) -> None:
+    """Choose an option of a list that a button opens."""
+    select.click()
+    select.page.get_by_role("option", name=option, exact=True).click()

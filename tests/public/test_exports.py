@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -9,6 +11,7 @@ from typing import get_args, get_type_hints
 
 import pytest
 
+import toolyard
 from toolyard import Run, RunResult, Yard
 
 ROOT = Path(__file__).parents[2]
@@ -20,7 +23,8 @@ LISTED_NAME = re.compile(r"`(\w+)`")
 
 def public_names(module: ModuleType) -> list[str]:
     """Return the names of a module that do not begin with an underscore and are not its own submodules."""
-    return sorted(name for name, value in vars(module).items() if name[0] != "_" and not isinstance(value, ModuleType))
+    names = [name for name in dir(module) if name[0] != "_"]
+    return [name for name in names if not isinstance(getattr(module, name), ModuleType)]
 
 
 def internal_imports(source: str) -> list[str]:
@@ -54,6 +58,20 @@ def list_sources() -> list[tuple[str, str]]:
 def test_the_exports_of_a_module_are_exactly_its_public_names(name: str) -> None:
     module = import_module(name)
     assert list(module.__all__) == public_names(module)
+
+
+def test_type_checkers_read_the_names_that_are_imported_when_they_are_used() -> None:
+    stub = ast.parse(Path(toolyard.__file__).with_suffix(".pyi").read_text("utf-8"))
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    pairs = [(str(node.module), alias.name) for node in imports for alias in node.names]
+    assert sorted(name for _, name in pairs) == toolyard.__all__
+    for module, name in pairs:
+        assert getattr(toolyard, name) is getattr(import_module(module), name)
+
+
+def test_importing_the_package_imports_nothing_else() -> None:
+    program = "import sys, toolyard; print([name for name in sys.modules if name.startswith('toolyard.')])"
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
 def list_classes(hint: object) -> set[type]:

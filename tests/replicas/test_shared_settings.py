@@ -7,8 +7,12 @@ from typing import Any
 from replicas.pair import Replica, open_replicas, wait_for_status
 from stores.memory_replicas import MemoryDatabase
 from support import wait_until
+from surfaces.api_client import ApiClient, build_key
 from surfaces.unconfigured import MODEL, PROVIDER, WIRING, chat
 from toolyard import tool
+from toolyard.core.items import Result
+from toolyard.core.ports import ModelRequest
+from toolyard.testing import Turn, call, say
 from wire.keyed_provider import KeyedProvider
 
 SECRET = "a secret of at least thirty-two characters"
@@ -99,3 +103,34 @@ async def test_a_tool_that_one_replica_disables_is_offered_by_none_within_two_se
             await second.http.delete("/settings/tool/pay")
             while "pay" not in str(await first.http.get("/tools")):
                 pass
+
+
+def call_pay(request: ModelRequest) -> Turn:
+    return say("done") if any(isinstance(item, Result) for item in request.history) else call("pay")
+
+
+async def read_result(http: ApiClient) -> str:
+    """Return the result of a call in a new conversation."""
+    conversation = await http.create_conversation()
+    await http.post(f"{conversation}/chat", {"content": "Go"})
+    return next(str(row["content"]) for row in await http.list_messages(conversation) if row["role"] == "tool")
+
+
+async def test_each_kind_of_setting_that_restricts_counts_at_the_other_replica_within_two_seconds() -> None:
+    keys = [build_key("root", "admin", tenant=""), build_key("ann", tenant="acme")]
+    keys.append(build_key("baker", tenant="", divisions=frozenset({"food"})))
+    settings = {
+        "tenants/acme": ({"tools": "none"}, "ann", "the tenant acme does not have it"),
+        "divisions/food": ({"tools": "none"}, "baker", "the division food does not have it"),
+        "general/redact": ({"own": {"done": "paid"}}, "root", "[redacted: done]"),
+        "general/web_search": ({"tools": ["pay"], "prefer": "off"}, "root", "searches do not go to this tool"),
+    }
+    wiring: dict[str, Any] = {"tools": [pay], "keys": keys, "requests_per_minute": 0}
+    async with open_replicas(script=call_pay, **wiring) as (first, second):
+        for path, (value, user, result) in settings.items():
+            person = second.http.with_key(user)
+            assert await read_result(person) in ("paid", "[redacted: done]")
+            async with asyncio.timeout(MAX_DELAY_S):
+                await first.http.with_key("root").put(f"/settings/{path}", {"value": value})
+                while result not in await read_result(person):
+                    pass

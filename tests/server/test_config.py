@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from toolyard import Limits, Tool
 from toolyard.core.errors import Misconfigured
+from toolyard.core.settings.divisions import LimitOverrides, build_divisions
 from toolyard.core.settings.limits import Budget
 from toolyard.core.store import Key
 from toolyard.server.config import (
@@ -78,6 +79,7 @@ def test_the_limits_of_a_run_are_the_cores_one_for_one() -> None:
     assert config_defaults.pop("requests_per_minute") == 30
     assert config_defaults == {field.name: field.default for field in msgspec.structs.fields(Limits)}
     assert LimitsConfig(run_tokens=9, parallel_calls=2).run_limits == Limits(run_tokens=9, parallel_calls=2)
+    assert set(LimitOverrides.__struct_fields__) == set(LimitsConfig.__struct_fields__)
 
 
 def test_the_file_of_the_working_directory_is_found(file: Path) -> None:
@@ -97,7 +99,7 @@ def test_every_example_of_the_page_is_loaded(file: Path) -> None:
     assert full_config.store == f"sqlite:///{file.parent}/toolyard.db"
     assert full_config.servers["stock"].headers == {"Authorization": "Bearer t"}
     assert full_config.servers["files"].cwd == str(file.parent)
-    assert full_config.divisions["clothing"].limits == LimitsConfig(turns_per_request=20)
+    assert full_config.divisions["clothing"].limits == LimitOverrides(turns_per_request=20)
     assert full_config.jwt is not None and full_config.jwt.jwks_file == str(file.parent / "jwks.json")
     assert full_config.oidc is not None and full_config.oidc.client_secret == "o"
     assert full_config.oidc.roles == {"shop-ops": ("operator", "approver"), "it": ("admin",)}
@@ -134,9 +136,10 @@ def test_a_byte_order_mark_and_windows_line_ends_change_nothing(file: Path) -> N
 
 def test_a_division_has_everybodys_limits_where_it_sets_none(file: Path) -> None:
     text = "[limits]\nrun_tokens = 5\nparallel_calls = 3\n[divisions.a.limits]\nrun_tokens = 7\n[divisions.b]\n"
-    divisions = load_text(file, text).divisions
-    assert divisions["a"].limits == LimitsConfig(run_tokens=7, parallel_calls=3)
-    assert divisions["b"].limits == LimitsConfig(run_tokens=5, parallel_calls=3)
+    config = load_text(file, text)
+    divisions = build_divisions(config.divisions, config.tenants, config.limits)
+    assert divisions["", "a"].limits == Limits(run_tokens=7, parallel_calls=3)
+    assert divisions["", "b"].limits == Limits(run_tokens=5, parallel_calls=3)
 
 
 # What wins
@@ -355,6 +358,7 @@ def test_everything_that_is_wrong_is_told_at_once_in_order_with_file_and_line(fi
             "cors_origins = ['https://a/']",
             'line 1: cors_origins must be a list, each an origin such as "https://shop.example", or "*", not this list',
         ),
+        ("title_model = 'openai:gpt-5-mini'", "line 1: title_model must be one of model or models"),
         (
             "trusted_proxies = ['10.0.0.1/8']",
             "line 1: trusted_proxies is wrong: '10.0.0.1/8' is not an IP address or a network such as \"10.0.0.0/8\"",
@@ -841,6 +845,16 @@ def test_every_source_that_cannot_be_had_is_told_at_once(tmp_path: Path) -> None
         == "tools 'no_such_module.tools' cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"
     )
     assert len(messages) == 5 and all("tools " in message for message in messages)
+
+
+def test_programs_are_off_unless_they_are_enabled_and_a_division_has_its_own_limits(tmp_path: Path) -> None:
+    file = tmp_path / "toolyard.toml"
+    assert not load_text(file, "").code.enabled
+    text = "[code]\nenabled = true\n[limits]\nprogram_calls = 50\n[divisions.north.limits]\nprogram_seconds = 2\n"
+    config = load_text(file, text)
+    assert config.code.enabled
+    north = config.divisions["north"].limits.apply_to(config.limits).run_limits
+    assert (north.program_calls, north.program_seconds) == (50, 2.0)
 
 
 # Budgets and prices

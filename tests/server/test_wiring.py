@@ -1,15 +1,20 @@
 """A configuration becomes what a yard is wired from."""
 
+import dataclasses
 import re
 from pathlib import Path
 
 import pytest
 
+from surfaces.api_client import connect_api_client
+from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.errors import Misconfigured
-from toolyard.core.settings.model_names import OFFLINE
-from toolyard.core.tools.definition import ProviderOptions, Tool, UserLocation
+from toolyard.core.settings.models.names import OFFLINE
+from toolyard.core.settings.web_search import UserLocation
+from toolyard.core.tools.definition import ProviderOptions, Tool
 from toolyard.core.tools.web_search_rule import SearchRules
+from toolyard.engine.access.authentication import hash_key
 from toolyard.models.offline import Offline
 from toolyard.server.config import Config, load, load_with_sources
 from toolyard.server.wiring import build_model_settings, build_wiring
@@ -228,3 +233,25 @@ def test_each_setting_of_the_file_is_listed_with_its_line_and_without_its_secret
     assert fixed["host"] == ('"::1"', "--host", "needs a restart")
     assert fixed["grace_s"] == ("5.0", "default", "needs a restart")
     assert "model" not in fixed and "secret-key" not in str(wiring.fixed_settings)
+
+
+async def test_servers_and_keys_of_the_file_are_shown_with_their_lines_to_administrators_of_the_server(
+    tmp_path: Path,
+) -> None:
+    file, pasted = tmp_path / "toolyard.toml", tmp_path / "mcp.json"
+    pasted.write_text('{"mcpServers": {"far": {"url": "http://127.0.0.1:9/mcp"}}}')
+    lines = ["mcp_json = 'mcp.json'", "[servers.near]", "url = 'http://127.0.0.1:9/mcp'"]
+    for user, tenant in (("root", ""), ("tess", "acme")):
+        lines += ["[[keys]]", f"name = '{user}'", f"user = '{user}'", f"hash = '{hash_key(user)}'"]
+        lines += ["roles = ['admin']", f"tenant = '{tenant}'"]
+    file.write_text("\n".join(lines))
+    config, layers = load_with_sources(file, {"HOME": str(tmp_path)}, {})
+    wiring = dataclasses.replace(build_wiring(config, tmp_path, layers), store="memory:")
+    async with Yard.from_wiring(wiring) as yard, connect_api_client(yard) as http:
+        root, tess = http.with_key("root"), http.with_key("tess")
+        servers = {row["id"]: row["location"] for row in (await root.get("/servers"))["servers"]}
+        assert servers == {"near": f"{file} line 2", "far": str(pasted)}
+        keys = {row["name"]: row["location"] for row in (await root.get("/keys"))["keys"]}
+        assert keys == {"root": f"{file} line 4", "tess": f"{file} line 10"}
+        assert {row["location"] for row in (await tess.get("/servers"))["servers"]} == {""}
+        assert [row["location"] for row in (await tess.get("/keys"))["keys"]] == [""]

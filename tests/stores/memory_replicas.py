@@ -11,6 +11,7 @@ from itertools import count
 
 from toolyard.core.errors import Fenced, NotFound, Unavailable
 from toolyard.core.store import (
+    LOG_FORMAT,
     MAX_FORWARDED,
     Append,
     Claim,
@@ -74,6 +75,8 @@ class SharedMemoryStore(MemoryStore):
     """The store of one replica. Several stores of one MemoryDatabase are replicas of each other."""
 
     is_shared = True
+    log_format = LOG_FORMAT
+    """What the code of this replica reads: less for one of an earlier version."""
 
     def __init__(self, database: MemoryDatabase | None = None) -> None:
         super().__init__()
@@ -108,6 +111,9 @@ class SharedMemoryStore(MemoryStore):
     async def count_other_replicas(self) -> int:
         self._require_open()
         return len(self.database.stores.keys() - {self.replica})
+
+    async def read_oldest_format(self) -> int:
+        return min(store.log_format for store in self.database.stores.values())
 
     async def ensure_lease(self) -> None:
         self._require_open()

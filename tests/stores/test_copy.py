@@ -201,7 +201,6 @@ async def test_what_was_spent_of_a_budget_is_copied_and_open_reservations_are_le
             attempt=1,
             at=0.0,
             micros=micros,
-            estimate_micros=0,
             shares=(share,),
         )
         assert await source.reserve(reservation) is None

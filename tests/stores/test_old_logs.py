@@ -13,8 +13,8 @@ from msgspec import structs
 from toolyard import codec
 from toolyard.core.caller import Caller
 from toolyard.core.conversation import events
+from toolyard.core.conversation.context.notes import Note
 from toolyard.core.conversation.events import Durable, Entry
-from toolyard.core.conversation.notes import Note
 from toolyard.core.conversation.settings import AppliedPreset, Settings, SettingsChange
 from toolyard.core.items import (
     Call,
@@ -31,7 +31,7 @@ from toolyard.core.items import (
     UserMessage,
 )
 from toolyard.core.settings.limits import Limits
-from toolyard.core.settings.options import Options
+from toolyard.core.settings.models.options import Options
 from toolyard.core.settings.prices import Cost
 from toolyard.core.tool_identity import BoundName, ToolIdentity
 from toolyard.core.tools.approval_terms import ApprovalTerms
@@ -334,6 +334,24 @@ WRITTEN_EVENTS: tuple[Durable, ...] = (
         tokens_before=900,
         tokens_after=300,
     ),
+    events.CallsRequested(
+        parent="call_1",
+        seen=2,
+        calls=(structs.replace(CALL, id="call_1.3", provider_id="", unreadable=""),),
+        lines=(7,),
+        printed="so far",
+    ),
+    events.RunSuspended(waiting_for=("call_1",), wake_at=98.5, budget="team"),
+    structs.replace(
+        QUEUED,
+        options=structs.replace(QUEUED.options, parallel_tool_calls=False, extra={"verbosity": "low"}),
+        client_fields={"metadata": {"order": "7"}, "background": True},
+        leave_s=30.0,
+        preset=SettingsChange(system_prompt="Be kind.", model="other", max_tokens=4000),
+        instructions="Answer in rhymes.",
+        native=Seal(provider="anthropic", data='{"cache_control":{"type":"ephemeral"}}'),
+    ),
+    events.RunEnded(ending="limit", detail="turns_per_request", message=TEXT, run_id="run_2", cost=COST),
 )
 REQUESTS = {31: events.RequestKey(key_hash="0c1d", body_hash="2e3f")}
 """The keys of requests, by the number of their entry."""

@@ -3,7 +3,7 @@
 import pytest
 
 from surfaces.api_client import open_api_client
-from toolyard.core.settings.options import Options
+from toolyard.core.settings.models.options import Options
 from toolyard.testing import Scripted, say
 
 SCHEMA: dict[str, object] = {

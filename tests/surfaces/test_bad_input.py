@@ -167,7 +167,7 @@ async def test_every_route_says_in_the_api_page_what_it_may_answer() -> None:
             if path.startswith("/conversations")
             for method, about in methods.items()
         ]
-        assert len(routes) == 35
+        assert len(routes) == 39
         for path, method, about in routes:
             missing = {"401", "403", "404", "409", "422", "429", "503"} - set(about["responses"])
             assert not missing, (method, path, missing)

@@ -10,8 +10,8 @@ from support import TEST_TIMEOUT_S, collect_events, get_result, open_yard, wait_
 from surfaces.api_client import open_api_client
 from surfaces.app_client import AppClient
 from toolyard import Context, Yard, tool
+from toolyard.core.conversation.context.notes import MAX_CONTEXT_CHARS, MAX_NOTE_CHARS
 from toolyard.core.conversation.events import RunSuspended
-from toolyard.core.conversation.notes import MAX_CONTEXT_CHARS, MAX_NOTE_CHARS
 from toolyard.core.errors import Invalid
 from toolyard.testing import Scripted, call, say
 from toolyard.venues.function import FunctionTool

@@ -19,8 +19,8 @@ from toolyard.surfaces.app_chat.answer import AnswerBuilder
 from toolyard.surfaces.app_chat.stream import AppEncoder
 from toolyard.surfaces.conversations.tool_events import CallEventEncoder
 from toolyard.surfaces.http.sse import StreamEncoder
-from toolyard.surfaces.shared.run_encoder import EntryEncoder, ObjectEncoder, RunEncoder
-from toolyard.surfaces.shared.run_notices import RunNotices
+from toolyard.surfaces.shared.runs.encoder import EntryEncoder, ObjectEncoder, RunEncoder
+from toolyard.surfaces.shared.runs.notices import RunNotices
 
 NOTICES = RunNotices(base_url="http://localhost")
 BuildEncoder = Callable[[OpenRuns, str, Cursor], StreamEncoder]

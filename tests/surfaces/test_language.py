@@ -30,7 +30,8 @@ def load_languages(tmp_path: Path, text: str) -> Json:
     path = tmp_path / "toolyard.toml"
     path.write_text(text)
     wiring = build_wiring(load(path, {}, {"store": "memory:"}), tmp_path)
-    return {"language": wiring.language, "texts": wiring.texts, "divisions": wiring.divisions}
+    names = ("language", "texts", "division_settings", "tenant_settings")
+    return {name: getattr(wiring, name) for name in names}
 
 
 async def read_stop_text(http: ApiClient, where: str = "", accept: str = "", **fields: object) -> str:

@@ -20,8 +20,8 @@ from toolyard.core.tools.approval_terms import ApprovalTerms
 from toolyard.core.tools.trust import UntrustedSource
 from toolyard.surfaces.conversations.tool_events import CallEventEncoder
 from toolyard.surfaces.server_info.stream_schemas import CallStreamConnected, CallStreamEvent, StreamEvent
-from toolyard.surfaces.shared.run_encoder import ObjectEncoder
-from toolyard.surfaces.shared.run_notices import RunNotices
+from toolyard.surfaces.shared.runs.encoder import ObjectEncoder
+from toolyard.surfaces.shared.runs.notices import RunNotices
 from toolyard.testing import Scripted
 
 Json = dict[str, object]
@@ -56,7 +56,8 @@ def write_log() -> Story:
         events.CallApproved(call_id="pay", by="ann", reason="ordered", remaining=1),
         events.CallApproved(call_id="pay", by="bob", reason="as well"),
     )
-    story.start("pay").close(failed_result("pay")).allow("app", "ask").start("app", "ask")
+    story.start("pay").nest("pay").hold("pay.0").close(failed_result("pay.0"))
+    story.close(failed_result("pay")).allow("app", "ask").start("app", "ask")
     story.add(
         events.CallParked(call_id="app", kind="client", expires_at=99.0),
         events.CallParked(call_id="ask", kind="question", expires_at=99.0, question={"message": "which?"}),

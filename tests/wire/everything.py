@@ -13,7 +13,8 @@ from toolyard.core.items import (
     TextPart,
     UserMessage,
 )
-from toolyard.core.tools.definition import ProviderOptions, Tool, UserLocation
+from toolyard.core.settings.web_search import UserLocation
+from toolyard.core.tools.definition import ProviderOptions, Tool
 from wire.local import NOW, user
 
 ADD = Tool(name="add", description="Add.", parameters={"type": "object", "properties": {"a": {"type": "integer"}}})

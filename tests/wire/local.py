@@ -13,7 +13,7 @@ from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.conversation.history import History
 from toolyard.core.items import Item, Seal, TextPart, UserMessage
 from toolyard.core.ports import Model, ModelRequest, Offer
-from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
+from toolyard.core.settings.models.options import DEFAULT_OPTIONS, Options
 from toolyard.core.tools.definition import Tool, hash_definition
 
 NOW = 1_700_000_000.0

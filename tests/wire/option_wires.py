@@ -7,7 +7,7 @@ from typing import Any
 
 from toolyard.core.conversation.events import TurnEnded
 from toolyard.core.ports import Model
-from toolyard.core.settings.options import Options
+from toolyard.core.settings.models.options import Options
 from toolyard.models.chat import OpenAIChat
 from toolyard.models.gemini import Gemini
 from toolyard.models.messages import Anthropic

@@ -13,7 +13,7 @@ import pytest
 from support import collect_events, get_ending, wait_until
 from toolyard import Yard
 from toolyard.core.ports import Model
-from toolyard.core.settings.options import Options
+from toolyard.core.settings.models.options import Options
 from toolyard.models.chat import OpenAIChat
 from toolyard.models.fallback import ConfiguredModel
 from toolyard.models.gemini import Gemini

@@ -6,7 +6,7 @@ import pytest
 
 from toolyard.core.errors import Invalid
 from toolyard.core.ports import Model, SelectiveModel
-from toolyard.core.settings.options import DEFAULT_OPTIONS, Effort, Options, check_options
+from toolyard.core.settings.models.options import DEFAULT_OPTIONS, Effort, Options, check_options
 from toolyard.models.chat import OpenAIChat
 from toolyard.models.gemini import Gemini
 from toolyard.models.messages import Anthropic

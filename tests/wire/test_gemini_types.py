@@ -9,7 +9,7 @@ import pytest
 from google.genai import types
 from pydantic import BaseModel, ValidationError
 
-from toolyard.core.settings.options import Options
+from toolyard.core.settings.models.options import Options
 from toolyard.core.tools.definition import Tool
 from toolyard.models.gemini import from_wire, to_wire
 from wire.checks import expect_ended

@@ -20,7 +20,7 @@ from toolyard.core.conversation.events import (
 )
 from toolyard.core.conversation.history import History
 from toolyard.core.items import Call, Citation, ModelText, Reasoning, Result, Usage
-from toolyard.core.model_failures import HOSTED_CALL
+from toolyard.core.model_failures import HOSTED_CALL, INTERRUPTED
 from toolyard.models.messages import Anthropic, from_wire
 from wire.local import events_of, open_model, request, serving, streaming, user
 from wire.messages_streams import (
@@ -218,9 +218,11 @@ def test_code_that_ran_at_the_provider_is_a_call_of_code_execution() -> None:
         1, {"type": "bash_code_execution_tool_result", "tool_use_id": "srvtoolu_1", "content": content}
     )
     call = encode_tool_use(0, "srvtoolu_1", "bash_code_execution", '{"command": "expr 1 + 2"}', kind="server_tool_use")
-    ran, came, _ = turn_of(encode_start(), call, result, encode_text(2, "3"), encode_end()).items
+    turn = turn_of(encode_start(), call, result, encode_text(2, "3"), encode_end())
+    ran, came, _ = turn.items
     assert isinstance(ran, Call) and isinstance(came, Result)
     assert (ran.tool, ran.ran_at) == ("code_execution", "anthropic") and '"stdout":"3\\n"' in came.content
+    assert turn.usage.tool_uses == {"code_execution": 1}, "Anthropic counts its searches only"
 
 
 def test_a_search_that_the_provider_paused_gets_its_result_in_the_next_turn() -> None:
@@ -259,4 +261,4 @@ def test_what_comes_after_the_end_is_not_read() -> None:
 
 def test_a_stream_that_breaks_off_in_a_search_says_that_the_provider_had_begun_it() -> None:
     failed = from_wire([encode_start() + encode_search(0)], request())[-1]
-    assert isinstance(failed, TurnFailed) and failed.problem.details == {HOSTED_CALL: True}
+    assert isinstance(failed, TurnFailed) and failed.problem.details == {HOSTED_CALL: True, INTERRUPTED: True}

@@ -10,8 +10,9 @@ from anthropic.types.message_create_params import MessageCreateParamsStreaming
 
 from toolyard.core.conversation.events import TurnEnded
 from toolyard.core.items import FilePart, ImagePart, Item, SystemText, TextPart, UserMessage
-from toolyard.core.settings.options import Options
-from toolyard.core.tools.definition import ProviderOptions, Tool, UserLocation
+from toolyard.core.settings.models.options import Options
+from toolyard.core.settings.web_search import UserLocation
+from toolyard.core.tools.definition import ProviderOptions, Tool
 from toolyard.models.messages import from_wire, to_wire
 from wire.everything import CLOSED_OBJECT, EMPTY_OBJECT
 from wire.local import NOW, offer, request, user

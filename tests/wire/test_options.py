@@ -7,7 +7,7 @@ import pytest
 from toolyard.core.conversation.events import TurnEnded, TurnFailed
 from toolyard.core.conversation.history import History
 from toolyard.core.ports import Model, Offer
-from toolyard.core.settings.options import ANY_OBJECT, DEFAULT_OPTIONS, Options
+from toolyard.core.settings.models.options import ANY_OBJECT, DEFAULT_OPTIONS, Options
 from toolyard.core.tools.definition import Tool
 from toolyard.models.fallback import ConfiguredModel, FallbackModel
 from toolyard.models.local.prompt import build_grammar, build_messages

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 
-from toolyard.core.settings.options import Options
+from toolyard.core.settings.models.options import Options
 from toolyard.core.tools.definition import Tool
 from toolyard.models.chat import to_wire
 from wire.everything import ADD, CLOSED_OBJECT, EMPTY_OBJECT, HISTORY

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 
-from toolyard.core.settings.options import Options
+from toolyard.core.settings.models.options import Options
 from toolyard.core.tools.definition import Tool
 from toolyard.models.responses import from_wire, to_wire
 from wire.checks import expect_ended

@@ -8,7 +8,7 @@ from toolyard.core.conversation.events import TurnEnded
 from toolyard.core.conversation.history import History
 from toolyard.core.items import Call, Item, Outcome, Result
 from toolyard.core.ports import Model
-from toolyard.core.settings.options import Options
+from toolyard.core.settings.models.options import Options
 from toolyard.models.chat import OpenAIChat
 from toolyard.models.fallback import ConfiguredModel
 from toolyard.models.gemini import Gemini

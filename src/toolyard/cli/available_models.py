@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from toolyard.core.errors import Misconfigured, install_command
-from toolyard.core.settings.model_names import LOCAL_PREFIX, OFFLINE, is_pattern
+from toolyard.core.settings.models.names import LOCAL_PREFIX, OFFLINE, is_pattern
 from toolyard.models.providers import PROVIDERS
 from toolyard.models.resolver import ModelSettings
 from toolyard.server.config import Config

@@ -13,7 +13,7 @@ from toolyard.core.conversation.approvals import build_approval_view
 from toolyard.core.conversation.events import Entry, Fleeting, Published, RunEnded
 from toolyard.core.errors import Refused, Unavailable
 from toolyard.core.items import Item, ModelText, Result, UserMessage
-from toolyard.engine.run import Run
+from toolyard.engine.run.run import Run
 from toolyard.yard import LOCAL_CALLER, Yard
 
 RETRY_DELAYS_S = (0.5, 1.0, 2.0, 4.0, 8.0)

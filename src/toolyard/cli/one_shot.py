@@ -3,7 +3,10 @@
 import sys
 from contextlib import aclosing
 
+import msgspec
+
 from toolyard.cli.conversation import ChatClient
+from toolyard.cli.screen import describe_place
 from toolyard.cli.terminal import sanitize
 from toolyard.core.conversation.events import RunEnded
 from toolyard.core.conversation.run_view import Awaited, OpenRuns, RunView
@@ -32,9 +35,13 @@ class OneShotChat:
         return 1
 
     async def _report_waiting(self, view: RunView) -> int:
+        if view.awaited_budget:
+            _complain(f"the budget {view.awaited_budget} is used up, so there is no answer until it is raised")
+            return 1
         for call in map(view.calls.__getitem__, view.waiting_for):
             reason = _WAIT_REASONS[call.awaited or "approval"].format(rule=call.rule, approval=call.awaited_approval)
-            _complain(f"{call.call.tool} {reason}, so there is no answer yet")
+            values = f" {msgspec.json.encode(call.call.arguments).decode()}" if call.parent else ""
+            _complain(f"{describe_place(call)}{values} {reason}, so there is no answer yet")
         if set(view.waiting_for) <= (await self._client.list_refusals()).keys():
             return 1  # there is nothing that the user could do
         conversation = self._client.conversation

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from toolyard.cli.usage import UsageError
 from toolyard.core.errors import ToolyardError
-from toolyard.core.settings.network_addresses import is_loopback
+from toolyard.core.settings.network.addresses import is_loopback
 
 MAX_WAIT_S = 600.0
 READ_S = 5.0

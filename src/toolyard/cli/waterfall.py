@@ -187,7 +187,8 @@ def _describe_phase(call: CallSpan) -> str:
 
 def _build_wait_row(wait: WaitSpan) -> Row:
     bar, count = BarSegment(wait.started_at, wait.ended_at, WAIT), len(wait.waiting_for)
-    return Row("  wait", (bar,), _compute_duration(bar), f"for {count} call{'s' if count > 1 else ''}", "bright_black")
+    awaited = f"the budget {wait.budget}" if wait.budget else f"{count} call{'s' if count > 1 else ''}"
+    return Row("  wait", (bar,), _compute_duration(bar), f"for {awaited}", "bright_black")
 
 
 def _build_compaction_row(compaction: Compaction) -> Row:

@@ -68,6 +68,7 @@ class LocalTools:
                 "description": tool.description,
                 "parameters": tool.parameters,
                 "examples": tool.examples,
+                "propose": tool.propose,
                 "sources": tool.sources,
                 **{name: True for name, is_set in _build_effects(tool).items() if is_set},
                 **({"timeoutSeconds": min(tool.timeout_s, MAX_WAIT_S)} if tool.timeout_s > tool.client_s else {}),

@@ -1,8 +1,9 @@
 """Results of calls that returned no value: one structured error for each outcome."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from toolyard.core.items import Call, Outcome, Problem, Result, result_id
 from toolyard.core.utf8 import replace_surrogates
@@ -74,6 +75,50 @@ def build_cancelled_result(call: Call, at: float, *, may_have_run: bool) -> Resu
     return build_failed_result(call, "cancelled", Problem(error=error, error_type="cancelled"), at)
 
 
+PROGRAM_CALLS_NOTE = "these calls of the program have run; do not make them again without need"
+MAX_NAMED_CALLS = 50
+MAX_NAMED_ARGUMENT_CHARS = 400
+"""How much of the arguments of each of these calls is told. They may be data that the program was to keep to itself."""
+
+
+def shorten_arguments(arguments: object) -> object:
+    """Return the arguments of a program's call, or the beginning of their JSON if that is long."""
+    text = msgspec.json.encode(arguments).decode()
+    return arguments if len(text) <= MAX_NAMED_ARGUMENT_CHARS else f"{text[:MAX_NAMED_ARGUMENT_CHARS]}…"
+
+
+def describe_program_calls(calls: Sequence[dict[str, object]]) -> dict[str, object]:
+    """Return the details of a failed program that tell which of its calls have run.
+
+    Without them the model writes the whole program again, and repeats what it has done.
+    """
+    if not calls:
+        return {}
+    omitted = {"omitted": len(calls) - MAX_NAMED_CALLS} if len(calls) > MAX_NAMED_CALLS else {}
+    named = [{**call, "arguments": shorten_arguments(call["arguments"])} for call in calls[:MAX_NAMED_CALLS]]
+    return {"note": PROGRAM_CALLS_NOTE, "calls": named, **omitted}
+
+
+def build_cancelled_program_result(
+    call: Call, calls: Sequence[dict[str, object]], at: float, *, untrusted: str
+) -> Result:
+    """Return the result of a program that was cancelled after `calls` had run.
+
+    `untrusted` are the sources of what the program was given: the arguments of its calls may repeat it.
+    """
+    problem = Problem(error="cancelled", error_type="cancelled", details=describe_program_calls(calls))
+    return replace(build_failed_result(call, "cancelled", problem, at), untrusted=untrusted)
+
+
+def build_given_up_program_result(
+    call: Call, calls: Sequence[dict[str, object]], at: float, *, untrusted: str
+) -> Result:
+    """Return the result of a program that is not run again after the server has stopped, with the calls that ran."""
+    error = "the server stopped while this program was running, and the program is not run again"
+    problem = Problem(error=error, error_type="unknown_outcome", details=describe_program_calls(calls))
+    return replace(build_failed_result(call, "unknown", problem, at), untrusted=untrusted)
+
+
 def build_unanswered_result(call: Call, at: float) -> Result:
     """Return the result of a call that a client added without a result."""
     problem = Problem(error="no result was given for this call before the conversation went on", error_type="cancelled")
@@ -93,10 +138,12 @@ def build_withdrawn_result(call: Call, at: float) -> Result:
     return build_failed_result(call, "cancelled", problem, at)
 
 
-def build_unknown_result(call: Call, at: float) -> Result:
-    problem = Problem(
-        error="the server stopped while this call was running; it may or may not have taken effect. "
-        "Find out before asking for it again.",
-        error_type="unknown_outcome",
+def build_unknown_result(call: Call, at: float, *, read_only: bool = False) -> Result:
+    """Return the result of a call that was running when the server stopped. One that only reads has changed nothing."""
+    error = (
+        "the server stopped each time this call was running, so it was given up. It only reads: nothing was changed."
+        if read_only
+        else "the server stopped while this call was running; it may or may not have taken effect. "
+        "Find out before asking for it again."
     )
-    return build_failed_result(call, "unknown", problem, at)
+    return build_failed_result(call, "unknown", Problem(error=error, error_type="unknown_outcome"), at)

@@ -6,6 +6,7 @@ They are final, so that code that looks at thousands of them can compare their t
 from typing import Literal, final
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 Outcome = Literal["ok", "error", "denied", "expired", "timeout", "cancelled", "unknown"]
 
@@ -91,11 +92,13 @@ class UserMessage(_Item, frozen=True, kw_only=True, tag="user_message"):
         return "".join(part.text for part in self.parts if isinstance(part, TextPart))
 
 
-class Suggestion(Struct, frozen=True, gc=False, kw_only=True):
+class Suggestion(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """A reply that the user can pick: its label, and the text that is then sent."""
 
     label: str
     text: str
+    edit: bool = False
+    """Whether the text is an example: it is put into the field for the next message instead of being sent."""
 
 
 @final
@@ -165,6 +168,8 @@ class Result(_Item, frozen=True, kw_only=True, tag="result"):
     """Images and files of the result; the content names each. A wire may send them to a model that can read them."""
     native: str = ""
     """The handle of the whole answer as JSON in the venue's own format, if that holds more than the content."""
+    is_text: bool = False
+    """Whether the whole result is a text, not the JSON of a value. Set for calls of programs only: a text stays one."""
     redacted: tuple[str, ...] = ()
     """The names of the patterns of secrets that were replaced in the content."""
     untrusted: str = ""
@@ -174,6 +179,10 @@ class Result(_Item, frozen=True, kw_only=True, tag="result"):
 
 
 Item = SystemText | UserMessage | ModelText | Reasoning | Call | Result
+
+
+MAX_COUNT = 1_000_000_000
+"""The most tokens, or uses of a tool, that a turn counts."""
 
 
 class Usage(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
@@ -197,6 +206,15 @@ class Usage(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     def total(self) -> int:
         return self.input_tokens + self.output_tokens
 
+    def bound(self) -> "Usage":
+        """Return the usage with counts from 0 to MAX_COUNT: a provider may report others, which nobody could add up."""
+        *counts, uses = astuple(self)
+        if min(counts) >= 0 and max(counts) <= MAX_COUNT and not uses:
+            return self
+        names = self.__struct_fields__
+        bounded = {name: min(max(0, count), MAX_COUNT) for name, count in zip(names, counts, strict=False)}
+        return Usage(**bounded, tool_uses={name: min(max(0, count), MAX_COUNT) for name, count in uses.items()})
+
     def plus(self, other: "Usage") -> "Usage":
         return Usage(
             input_tokens=self.input_tokens + other.input_tokens,
@@ -215,6 +233,16 @@ def _add_uses(uses: dict[str, int], others: dict[str, int]) -> dict[str, int]:
 
 MAX_ID_CHARS = 64
 """The most characters of an id that is handed to clients: some of them refuse longer ones."""
+
+
+def child_id(parent_id: str, position: int) -> str:
+    """Return the id of a program's call number `position`: the same whenever the program is run again."""
+    return f"{parent_id}.{position}"
+
+
+def get_program_id(call_id: str) -> str:
+    """Return the id of the call whose program makes this call; empty for a call of a model."""
+    return call_id.rpartition(".")[0]
 
 
 def result_id(call_id: str) -> str:

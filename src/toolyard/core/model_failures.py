@@ -14,6 +14,8 @@ RETRYABLE_ERROR_TYPES = frozenset({RATE_LIMITED, UNAVAILABLE, TIMEOUT})
 """Failures that pass by themselves: the same request may succeed a little later."""
 BUDGET_EXCEEDED = "budget_exceeded"
 """A budget of this server has no room for the request, which was not sent."""
+WAITS_UNTIL = "waits_until"
+"""The name of the detail that says until when the run waits for room in the budget, instead of ending."""
 INTERRUPTED = "interrupted"
 """The name of the detail that says that the provider may have worked on the reply that was lost, and charge for it."""
 HOSTED_CALL = "hosted_call"

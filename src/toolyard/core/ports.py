@@ -1,5 +1,6 @@
 """The ports of the engine: protocols of models, venues, policies and MCP servers. `app` wires the implementations."""
 
+import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
@@ -9,9 +10,10 @@ from toolyard.core.caller import Caller, is_admitted
 from toolyard.core.conversation.events import Decision, ModelDelta, ParkedKind, TurnEnded, TurnFailed
 from toolyard.core.conversation.history import History
 from toolyard.core.conversation.settings import Settings
-from toolyard.core.items import Call, Part, Problem, Seal
-from toolyard.core.settings.model_access import is_denied
-from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
+from toolyard.core.items import Call, Outcome, Part, Problem, Seal
+from toolyard.core.settings.limits import Limits
+from toolyard.core.settings.models.access import is_denied
+from toolyard.core.settings.models.options import DEFAULT_OPTIONS, Options
 from toolyard.core.settings.prices import Quote
 from toolyard.core.tools.approval_terms import ApprovalTerms
 from toolyard.core.tools.definition import Tool
@@ -67,6 +69,8 @@ class Offer(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
 
 RECORDED_TURN_PREFIX = "turn."
 """The prefix of the handles of recorded turns, which are for operators: no tool reads them for a model."""
+FEEDBACK_HANDLE = "feedback."
+"""The handle of what people think of the runs of a conversation: no tool reads it for a model."""
 ORIGINAL_PREFIX = "original."
 """The prefix of the handles of results as they were before secrets were replaced: for administrators only."""
 
@@ -105,8 +109,9 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     """The models that the caller's key is limited to, by name or as patterns; empty means any."""
     denied_models: frozenset[str] = frozenset()
     """The models that are for other roles or tenants than the caller's, by name or as patterns."""
-    admit_fallback: "Callable[[str, Problem], Awaitable[TurnFailed | None]] | None" = None
-    """Called with the name of the next model and the failure of the one before. It returns why not to ask it."""
+    admit_attempt: "Callable[[str, Problem], Awaitable[TurnFailed | None]] | None" = None
+    """Called before a fallback is asked, or a model again that may charge for the attempt before, with the name of the
+    model and the failure of that attempt. It returns why not to ask."""
 
     def may_use(self, model: str) -> bool:
         """Return whether the caller may use a model."""
@@ -147,6 +152,74 @@ class SelectiveModel(Protocol):
         ...
 
 
+class ProgramCalls(Protocol):
+    """The calls of a program, as the log has them. Results are numbered in the order in which the calls ended."""
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """Return the tools that the program may call."""
+        ...
+
+    @property
+    def other_tools(self) -> Sequence[Tool]:
+        """Return the tools that the model may call, and a program may not."""
+        ...
+
+    @property
+    def limits(self) -> Limits:
+        """Return the limits of the run."""
+        ...
+
+    def reload(self) -> None:
+        """Look up what the log has of the program, which is about to run from its start."""
+        ...
+
+    @property
+    def recorded_seen(self) -> int:
+        """Return how many results the program had been given when it last began to wait; -1 if it never has."""
+        ...
+
+    def find_recorded(self, position: int) -> "RecordedCall | None":
+        """Return the call at a position that the log has from an earlier run of the program."""
+        ...
+
+    def note_printed(self, text: str) -> None:
+        """Keep what the program has printed for the next record that it waits."""
+        ...
+
+    def request(self, calls: "Sequence[ProgramCall]", seen: int) -> None:
+        """Record that the program waits, after it has been given `seen` results, also for these further calls."""
+        ...
+
+    async def wait_result(self, number: int, max_wait_s: float | None) -> "ProgramResult | None":
+        """Return the result that came as the `number`th, from 0 on; None if it does not come within the time."""
+        ...
+
+
+class ProgramCall(Struct, frozen=True):
+    """A call that a program makes."""
+
+    tool: str
+    arguments: dict[str, object]
+    line: int
+
+
+class RecordedCall(Struct, frozen=True):
+    """A call that a program has made before, and how many results it had been given by then."""
+
+    call: Call
+    seen: int
+
+
+class ProgramResult(Struct, frozen=True):
+    """The result of a program's call: the position of the call, and its value or the problem in place of it."""
+
+    position: int
+    outcome: Outcome
+    value: object = None
+    problem: Problem | None = None
+
+
 class Context(Struct, frozen=True, kw_only=True):
     """What a tool is told about its call."""
 
@@ -170,6 +243,8 @@ class Context(Struct, frozen=True, kw_only=True):
     """Returns whether the caller may use another tool in this conversation now."""
     mcp_client: McpClient | None = None
     """The MCP client that made the request; None for any other client."""
+    listed: Tool | None = None
+    """The tool as its venue lists it, without the rules that were set while the server runs."""
 
 
 class Value(Struct, frozen=True, kw_only=True):
@@ -178,6 +253,8 @@ class Value(Struct, frozen=True, kw_only=True):
     value: object
     parts: tuple[Part, ...] = ()
     """Images and files that belong to the value."""
+    structured: object = None
+    """The value as data, if there is such beside a `value` that is text for a model: programs are given this."""
     native: bytes = b""
     """The whole answer as JSON in the venue's own format, if that holds more than the value."""
     untrusted: str = ""
@@ -227,6 +304,13 @@ class Venue(Protocol):
     async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Pending: ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class ProgramVenue(Venue, Protocol):
+    """A venue whose tools run programs, which make further calls. A program is run again from its start to go on."""
+
+    async def run_program(self, call: Call, context: Context, calls: ProgramCalls) -> Value | Failure: ...
 
 
 @runtime_checkable
@@ -310,6 +394,8 @@ class PolicyRequest(Struct, frozen=True, kw_only=True):
     settings: Settings
     remembered: frozenset[RememberedApproval] = frozenset()
     arguments: dict[str, object] | None = None
+    begun_at: float = math.inf
+    """When the run began. What was restricted since counts, and what was widened does not."""
 
 
 Rule = Callable[[PolicyRequest], Verdict | None]
@@ -373,6 +459,13 @@ class Servers(Protocol):
 
     async def add_all(self, specs: Mapping[str, ServerSpec]) -> Sequence[ServerCard]:
         """Add servers: all of them, or none. Raises Refused if an id is taken."""
+        ...
+
+    async def set_all(self, specs: Mapping[str, ServerSpec], *, dry_run: bool = False) -> None:
+        """Add servers and replace others: all of them, or none. Raises Refused for one of the configuration file.
+
+        With `dry_run` nothing is stored.
+        """
         ...
 
     async def change(self, id: str, spec: ServerSpec, expected: str | None = None) -> ServerCard:

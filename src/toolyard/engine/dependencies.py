@@ -1,6 +1,7 @@
 """The dependencies of the engine, wired once in `app`."""
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -10,23 +11,28 @@ from toolyard.core.conversation.settings import Settings
 from toolyard.core.ports import Clock, Failure, Model, Policy, Value
 from toolyard.core.settings.divisions import DEFAULT_DIVISION, NO_DIVISIONS, Division, Divisions, find_division
 from toolyard.core.settings.limits import Limits
-from toolyard.core.settings.model_access import ModelAccess
-from toolyard.core.settings.model_cards import ModelCard
-from toolyard.core.settings.prices import Price
+from toolyard.core.settings.models.access import ModelAccess
+from toolyard.core.settings.models.cards import ModelCard
 from toolyard.core.settings.texts import NO_TEXTS, CustomTexts
+from toolyard.core.settings.versions import Versions
+from toolyard.core.store import LOG_FORMAT
 from toolyard.core.tool_identity import FindIdentity
-from toolyard.core.tools.redaction import NO_REDACTOR, Redactor
 from toolyard.engine.access.policy_check import PolicyCheck
-from toolyard.engine.spending import Spending
+from toolyard.engine.spending.spending import Spending
 from toolyard.engine.tools.large_results import ResultEncoder
 from toolyard.engine.tools.offers import Offers
+from toolyard.engine.tools.redaction import Redaction
 from toolyard.engine.tools.registry import Registry
-from toolyard.engine.tools.versions import Versions
 from toolyard.observability.wire_log import WireLog
 
 
 async def wait_for_nothing() -> None:
     """Return at once: without other replicas there is no lease."""
+
+
+async def read_own_format() -> int:
+    """Return the format that this code reads: there are no other replicas."""
+    return LOG_FORMAT
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,6 +50,10 @@ class Deps:
     clock: Clock
     limit_versions: Versions[Limits]
     default_model: str
+    limits_changed_at: float = 0.0
+    """When the limits of the server, of a division or of a tenant were last changed; 0 if they never were."""
+    title_model: str = ""
+    """Writes the titles of conversations that ask for one; empty means the model that answered."""
     windows: Callable[[str], int] = lambda _: 0
     """Returns the context window of a model in tokens; 0 if it is unknown."""
     allowed_models: frozenset[str] | None = None
@@ -65,15 +75,13 @@ class Deps:
     language: str = ""
     """The language of the server's own messages to users; empty means the caller's."""
     texts: CustomTexts = field(default_factory=lambda: NO_TEXTS)
-    prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
-    """The configured prices of models, by name."""
-    redactor: Redactor = field(default_factory=lambda: NO_REDACTOR)
+    redaction: Redaction = field(default_factory=Redaction)
     """Replaces secrets in results, and in what running tools report."""
     wire_log: WireLog | None = None
     """Records requests to models and their responses; None if recording is off."""
     keep_audit_days: int = 0
     """After how many days audit entries are deleted; 0 keeps all."""
-    divisions: Divisions = field(default_factory=lambda: NO_DIVISIONS)
+    division_versions: Versions[Divisions] = field(default_factory=lambda: Versions(NO_DIVISIONS))
     """Settings that apply to a division or a tenant in place of the server's."""
     find_tool_identity: FindIdentity = lambda _: None
     """Returns the tool of an MCP server that a name is bound to; None for any other name."""
@@ -83,6 +91,8 @@ class Deps:
     """Whether other processes use the same store."""
     ensure_lease: Callable[[], Awaitable[None]] = wait_for_nothing
     """Returns once no other replica may take over what this process owns for long enough to start an effect."""
+    read_oldest_format: Callable[[], Awaitable[int]] = read_own_format
+    """Returns the newest format of logs that all live replicas read."""
     command_s: float = 10.0
     """How long a command may wait for the replica that owns its conversation."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -97,11 +107,20 @@ class Deps:
         return self.limit_versions.current
 
     def cap_limits(self, run: RunState) -> Limits:
-        """Return the limits of a run: those that it has from the server are no higher than the server's are now."""
-        return run.limits.follow_lowered(self.limit_versions.get_at(run.started_at), self.limits)
+        """Return the limits of a run: those that it has from the server are no higher than the server's are now.
 
-    def division_for(self, caller: Caller) -> Division:
-        return find_division(caller, self.divisions) or DEFAULT_DIVISION
+        The limits of a division or a tenant cap all others.
+        """
+        caller, begun_at = run.request.caller, run.started_at
+        division = self.division_for(caller)
+        if division.limits is not None:
+            return run.limits.cap_to(division.limits)
+        before = self.division_for(caller, begun_at).limits or self.limit_versions.get_at(begun_at)
+        return run.limits.follow_lowered(before, self.limits)
+
+    def division_for(self, caller: Caller, begun_at: float = math.inf) -> Division:
+        """Return the division or tenant of a caller as it is now, or as it was when a run began."""
+        return find_division(caller, self.division_versions.get_at(begun_at)) or DEFAULT_DIVISION
 
     def abandon(self, task: "asyncio.Task[None]") -> None:
         """Keep a reference to a task that does not end. Nobody waits for it any more."""

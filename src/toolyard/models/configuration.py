@@ -12,10 +12,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 from toolyard.core.errors import Invalid, Misconfigured, Refused
 from toolyard.core.json_types import is_object
-from toolyard.core.settings.model_access import ModelAccess
-from toolyard.core.settings.model_cards import Provider, describe_model_problem
-from toolyard.core.settings.model_names import is_address_or_file, is_pattern, parse_model_name
-from toolyard.core.settings.options import DEFAULT_OPTIONS, Options, merge_options
+from toolyard.core.settings.models.access import ModelAccess
+from toolyard.core.settings.models.cards import Provider, describe_model_problem
+from toolyard.core.settings.models.names import is_address_or_file, is_pattern, parse_model_name
+from toolyard.core.settings.models.options import DEFAULT_OPTIONS, Options, merge_options
 from toolyard.core.settings.runtime import GENERAL, EntryId, RuntimeSettings
 from toolyard.models.providers import PROVIDERS
 from toolyard.models.resolver import ModelChoice, ModelSettings, allow_any_address
@@ -102,9 +102,9 @@ class ModelConfiguration:
         if fields:
             details = [{"key": key, "message": message} for key, message in fields]
             raise Invalid("; ".join(f"{key} {message}" for key, message in fields), {"fields": details})
-        known = current.find_problems() if changed.names == current.names else {}
+        earlier = current.find_problems() if changed.names == current.names else {}
         for name, problem in changed.find_problems().items():
-            if known.get(name) != problem and entry != EntryId(GENERAL, "model"):
+            if earlier.get(name) != problem and entry != EntryId(GENERAL, "model"):
                 raise Refused(f"the default model {name!r} could not be used then: {problem}; choose another one first")
 
 

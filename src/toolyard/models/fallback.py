@@ -10,7 +10,7 @@ from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.items import Problem
 from toolyard.core.model_failures import RETRYABLE_ERROR_TYPES
 from toolyard.core.ports import Model, ModelRequest, NativeApiModel, NativeToolsModel, SelectiveModel
-from toolyard.core.settings.options import Options, merge_options
+from toolyard.core.settings.models.options import Options, merge_options
 from toolyard.core.tools.web_search_rule import NativeTools
 
 FALLBACK_ERROR_TYPES = RETRYABLE_ERROR_TYPES | {"quota_exceeded"}
@@ -101,7 +101,7 @@ class FallbackModel:
 
 
 async def _admit(request: ModelRequest, name: str, failure: Problem) -> TurnFailed | None:
-    return await request.admit_fallback(name, failure) if request.admit_fallback else None
+    return await request.admit_attempt(name, failure) if request.admit_attempt else None
 
 
 def _name_fallback(event: ModelDelta | TurnEnded | TurnFailed, name: str) -> ModelDelta | TurnEnded | TurnFailed:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Unpack
 
 from toolyard.core.ports import ModelRequest
-from toolyard.core.settings.options import Options
+from toolyard.core.settings.models.options import Options
 from toolyard.core.tools.web_search_rule import NativeTools
 from toolyard.models.http.reader import ReplyReader, WireReply
 from toolyard.models.http.request import BEARER, NO_HEADERS, ConnectionOptions, ModelEvent, WireClient

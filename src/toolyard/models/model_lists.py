@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from toolyard.core.errors import Misconfigured
-from toolyard.core.settings.model_cards import describe_model_problem
-from toolyard.core.settings.model_names import matches_any, parse_model_name
+from toolyard.core.settings.models.cards import describe_model_problem
+from toolyard.core.settings.models.names import matches_any, parse_model_name
 from toolyard.models.http.problems import WireFailure, build_failure, mask_problem
 from toolyard.models.http.request import BEARER, build_url
 from toolyard.models.http.retries import Deadlines, HttpClient, Retry

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.ports import Model, ModelRequest, NativeApiModel, NativeToolsModel, Offer, SelectiveModel
-from toolyard.core.settings.options import Options
+from toolyard.core.settings.models.options import Options
 from toolyard.core.tools.web_search_rule import NativeTools
 
 

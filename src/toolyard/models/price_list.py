@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from toolyard.core.settings.model_names import LOCAL_PREFIX, OFFLINE, parse_model_name
+from toolyard.core.settings.models.names import LOCAL_PREFIX, OFFLINE, parse_model_name
 from toolyard.core.settings.prices import PUBLISHED_CURRENCY, Price, PriceTier, Quote
 
 if TYPE_CHECKING:
@@ -117,9 +117,9 @@ def _find_published(module: ModuleType, provider: str, names: tuple[str, ...], n
         return _Entry(None, float("inf"))
     for name in filter(None, names):
         with suppress(LookupError):
-            _, found = module.get_snapshot().find_provider_model(name, None, provider, None)
-            prices = found.get_prices(datetime.fromtimestamp(now, UTC))
-            until = now + RECHECK_S if isinstance(found.prices, list) else float("inf")
+            _, published = module.get_snapshot().find_provider_model(name, None, provider, None)
+            prices = published.get_prices(datetime.fromtimestamp(now, UTC))
+            until = now + RECHECK_S if isinstance(published.prices, list) else float("inf")
             price = _convert(prices)
             quote = Quote(price=price, version=_get_version()) if price else None
             return _Entry(quote, until)

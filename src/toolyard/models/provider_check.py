@@ -11,8 +11,8 @@ from toolyard.core.conversation.history import History
 from toolyard.core.errors import Misconfigured
 from toolyard.core.items import ModelText, TextPart, UserMessage
 from toolyard.core.ports import Clock, ModelRequest, Offer
-from toolyard.core.settings.model_cards import describe_model_problem
-from toolyard.core.settings.options import Options
+from toolyard.core.settings.models.cards import describe_model_problem
+from toolyard.core.settings.models.options import Options
 from toolyard.models.http.problems import WireFailure
 from toolyard.models.model_lists import fetch_models
 from toolyard.models.resolver import ModelEndpoint, ModelSettings, make_wired_model

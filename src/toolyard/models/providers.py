@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from toolyard.core.settings.options import EXTRA_OPTIONS
+from toolyard.core.settings.models.options import EXTRA_OPTIONS
 
 WireName = Literal["chat", "responses", "messages", "gemini"]
 

@@ -19,7 +19,7 @@ from msgspec import UNSET
 from toolyard.core.errors import Misconfigured, MissingKey
 from toolyard.core.masking import mask_addresses, shorten_address
 from toolyard.core.ports import Model, NativeToolsModel
-from toolyard.core.settings.model_cards import (
+from toolyard.core.settings.models.cards import (
     InputKind,
     ModelCard,
     Provider,
@@ -27,8 +27,8 @@ from toolyard.core.settings.model_cards import (
     add_model,
     describe_model_problem,
 )
-from toolyard.core.settings.model_names import LOCAL_PREFIX, OFFLINE, parse_model_name
-from toolyard.core.settings.options import Options
+from toolyard.core.settings.models.names import LOCAL_PREFIX, OFFLINE, parse_model_name
+from toolyard.core.settings.models.options import Options
 from toolyard.core.tools.web_search_rule import NativeTools
 from toolyard.models.fallback import ConfiguredModel, FallbackModel
 from toolyard.models.native_router import NativeToolRouter

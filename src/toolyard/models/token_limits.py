@@ -1,11 +1,12 @@
 """The limits of well-known models in tokens, by their names: the context window, and the length of an answer."""
 
 import re
+from functools import lru_cache
 
-from toolyard.core.conversation.compaction_plan import FULL_SHARE
+from toolyard.core.conversation.context.compaction_plan import FULL_SHARE
 from toolyard.core.errors import Misconfigured
-from toolyard.core.settings.model_names import parse_model_name
-from toolyard.core.settings.options import Options
+from toolyard.core.settings.models.names import parse_model_name
+from toolyard.core.settings.models.options import MIN_THINKING_TOKENS, Options
 
 _WINDOW_TOKENS = {
     "gpt-3.5": 16_385,
@@ -29,7 +30,6 @@ _WINDOW_TOKENS = {
 _SEPARATE_OUTPUT_WINDOW = ("gpt-5", "gemini-", "qwen")
 """Models whose answers do not count towards the window; with any other model, request and answer share it."""
 DEFAULT_MAX_TOKENS = 16_384
-MIN_THINKING_TOKENS = 1_024
 _ANSWER_LIMITS = (
     (re.compile(r"claude-(?:2|instant|3-(?:opus|sonnet|haiku))"), 4_096),
     (re.compile(r"claude-3[.-]5"), 8_192),
@@ -38,6 +38,7 @@ _ANSWER_LIMITS = (
 """The longest answers of older models, which refuse more; newer models allow more than is requested here."""
 
 
+@lru_cache(maxsize=1024)  # each run asks
 def find_context_window(name: str) -> int:
     """Return the window of a model such as `openai:gpt-5-mini` or `openrouter:anthropic/claude-…`; 0 if unknown."""
     model = _extract_model(name)

@@ -11,6 +11,7 @@ from msgspec import Struct
 from toolyard.core.conversation.events import Entry
 from toolyard.core.failed_results import is_unknown_tool
 from toolyard.core.items import Outcome, Usage
+from toolyard.core.settings.prices import Cost
 from toolyard.core.store import ConversationCard
 from toolyard.observability.trace import RunHead, Trace, build_trace
 
@@ -45,6 +46,11 @@ class RunDigest(RunHead, frozen=True, kw_only=True):
     """From queueing to the end, waits included; to the last entry for an open run."""
     turns: tuple[TurnDigest, ...]
     calls: tuple[CallDigest, ...]
+    cost_micros: dict[str, int]
+    """What turns, summaries and calls cost, in millionths, by currency."""
+    unknown_costs: int
+    """How many turns have an unknown cost, which is no part of the sums."""
+    estimated_costs: int
 
 
 class Digests:
@@ -78,6 +84,8 @@ def digest_runs(entries: Sequence[Entry], card: ConversationCard) -> list[RunDig
 
 
 def _digest_run(trace: Trace, card: ConversationCard) -> RunDigest:
+    parts = (*trace.turns, *trace.compactions, *trace.calls, trace)
+    costs = [part.cost for part in parts if part.cost is not None]
     return RunDigest(
         **{name: getattr(trace, name) for name in RunHead.__struct_fields__},
         title=card.title,
@@ -104,4 +112,14 @@ def _digest_run(trace: Trace, card: ConversationCard) -> RunDigest:
             )
             for call in trace.calls
         ),
+        cost_micros=_sum_by_currency(costs),
+        unknown_costs=sum(turn.finish is not None and turn.cost is None for turn in trace.turns),
+        estimated_costs=sum(cost.estimated for cost in costs),
     )
+
+
+def _sum_by_currency(costs: Sequence[Cost]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for cost in costs:
+        sums[cost.currency] = sums.get(cost.currency, 0) + cost.micros
+    return sums

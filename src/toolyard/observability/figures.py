@@ -11,7 +11,6 @@ from typing import TypeVar
 
 import msgspec
 
-from toolyard.core.caller import Caller
 from toolyard.core.conversation.events import (
     CallEnded,
     CallStarted,
@@ -24,6 +23,7 @@ from toolyard.core.conversation.events import (
     TurnFailed,
     TurnStarted,
 )
+from toolyard.core.conversation.state import State
 from toolyard.core.errors import StoreDown
 from toolyard.core.failed_results import UNKNOWN_TOOL, is_unknown_tool
 from toolyard.core.items import Result, Usage
@@ -44,19 +44,21 @@ BASE_STEP_S = min(STEPS_S)
 _log = logging.getLogger("toolyard.figures")
 
 T = TypeVar("T")
-FindOwner = Callable[[str], Caller | None]
+FindState = Callable[[str], State | None]
 
 
 class FigureRecorder:
     """Counts stored entries by tenant, user and step, and reads the sums."""
 
-    def __init__(self, store: Figures, now: Callable[[], float], spawn: Spawn, find_owner: FindOwner) -> None:
-        """`find_owner` returns the owner of a conversation that this process drives."""
+    def __init__(self, store: Figures, now: Callable[[], float], spawn: Spawn, find_state: FindState) -> None:
+        """`find_state` returns the state of a conversation that this process drives."""
         self._store = store
         self._now = now
         self._spawn = spawn
-        self._find_owner = find_owner
+        self._find_state = find_state
         self._pending: dict[tuple[str, str, float], StepCounts] = {}
+        self._steps: dict[str, tuple[float, StepCounts]] = {}
+        """Those of `_pending` in which each conversation counts now, with their times."""
         self._models: dict[str, str] = {}
         self._started: dict[str, float] = {}
         """The start of the open turn of each run, and of each call."""
@@ -156,17 +158,23 @@ class FigureRecorder:
 
     def _find_step(self, entry: Entry) -> StepCounts:
         """Return the figures that an entry counts in: those of the conversation's owner."""
-        owner = self._find_owner(entry.conversation)
-        if owner is None:
+        at = entry.at // BASE_STEP_S * BASE_STEP_S
+        latest = self._steps.get(entry.conversation)
+        if latest is not None and latest[0] == at:
+            return latest[1]
+        state = self._find_state(entry.conversation)
+        if state is None or state.owner is None:
             return StepCounts()  # the conversation was deleted meanwhile
-        key = owner.tenant, owner.user, entry.at // BASE_STEP_S * BASE_STEP_S
+        key = state.owner.tenant, state.owner.user, at
         step = self._pending.get(key)
         if step is None:
             if len(self._pending) >= MAX_PENDING:
                 del self._pending[next(iter(self._pending))]
+                self._steps.clear()
             step = self._pending[key] = StepCounts()
             if self._timer is None:
                 self._timer = asyncio.get_running_loop().call_later(FLUSH_S, self._start_flush)
+        self._steps[entry.conversation] = at, step
         return step
 
     def _start_flush(self) -> None:
@@ -176,6 +184,7 @@ class FigureRecorder:
     async def _flush(self) -> None:
         async with self._lock:
             pending, self._pending = self._pending, {}
+            self._steps.clear()
             try:
                 await self._store.add_figures(_build_rows(pending))
                 await self._drop_old()
@@ -186,6 +195,7 @@ class FigureRecorder:
                     if pending[key] is not step:
                         pending[key].add(step)
                 self._pending = pending
+                self._steps.clear()
 
     async def _drop_old(self) -> None:
         now = self._now()

@@ -19,7 +19,8 @@ from queue import SimpleQueue
 from typing import Literal
 
 from toolyard.core.masking import MASK
-from toolyard.core.tools.redaction import NO_REDACTION, NO_REDACTOR, Redactor, RedactRules
+from toolyard.core.settings.redact_rules import NO_REDACTION, RedactRules
+from toolyard.core.tools.redactor import NO_REDACTOR, Redactor
 from toolyard.observability.telemetry import SECRET_KEY, correlation, mask_secrets
 
 MAX_VALUE_CHARS = 500
@@ -34,6 +35,7 @@ PIPE_BYTES = 4096
 """A pipe that is ready takes this much without blocking (POSIX PIPE_BUF is at least 512, and 4096 on Linux)."""
 NOISY_LOGGERS = ("httpx", "httpx2", "mcp", "uvicorn")
 """Libraries that log every request at INFO; Toolyard logs each request once itself."""
+_FILE_NAME = "log_lines.py"
 _PLAIN = re.compile(r"[\w.:/@+,*#%-]+")
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that end a line, control a terminal, change the direction of writing, or cannot be encoded."""
@@ -62,14 +64,46 @@ class LogLine:
         return " | ".join([f"correlation_id={format_value(self.correlation_id or '-')}", *parts, self.event])
 
 
+class _Forks:
+    """Counts the forks that led to this process. To ask for its id is a system call, too much for each line."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        if hasattr(os, "register_at_fork"):  # not on Windows
+            os.register_at_fork(after_in_child=self._count)
+
+    def _count(self) -> None:
+        self.number += 1
+
+
+_forks = _Forks()
+
+
 def log_line(logger: logging.Logger, level: int, correlation_id: str, event: str, /, **fields: object) -> None:
     """Log an event with its fields. Handlers of other programs find the id as `record.correlation_id`."""
     if logger.isEnabledFor(level):
         # Not by `logger.log`: it walks the stack for its caller, and would always find this line.
-        line = LogLine(correlation_id, event, fields)
-        record = logger.makeRecord(logger.name, level, "log_lines.py", 0, line, (), None, "log_line")
+        record = _make_record(logger, level, LogLine(correlation_id, event, fields))
         record.correlation_id = correlation_id
         logger.handle(record)
+
+
+def _make_record(logger: logging.Logger, level: int, line: LogLine) -> logging.LogRecord:
+    """Return the record of a line. Most of its fields are copied: to compute them again takes longer than the rest."""
+    if logging.getLogRecordFactory() is not logging.LogRecord:  # an application's own may add what changes
+        return logger.makeRecord(logger.name, level, _FILE_NAME, 0, line, (), None, "log_line")
+    like = _make_example(logger.name, level, threading.get_ident(), _forks.number)
+    now = time.time()
+    record = logging.LogRecord.__new__(logging.LogRecord)
+    vars(record).update(vars(like), msg=line, created=now, msecs=now % 1 * 1000)
+    record.relativeCreated += (now - like.created) * 1000
+    return record
+
+
+@lru_cache(maxsize=64)
+def _make_example(logger: str, level: int, thread: int, forks: int) -> logging.LogRecord:
+    """Return a record of this logger, level, thread and process, which is told by the number of its forks."""
+    return logging.LogRecord(logger, level, _FILE_NAME, 0, "", (), None, "log_line")
 
 
 def redact(value: object) -> object:
@@ -192,11 +226,11 @@ class StderrHandler(logging.Handler):
 
     def __init__(self, redactor: Redactor = NO_REDACTOR) -> None:
         super().__init__()
-        self._redactor = redactor
+        self.redactor = redactor
         self._dropped = 0
         self._gathered: list[str] = []
         self._gathered_chars = 0
-        self._process = os.getpid()
+        self._forks = _forks.number
         self._is_forked = False
         self._thread: threading.Thread | None = None
         self._is_awaited = False
@@ -206,10 +240,10 @@ class StderrHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            text = f"{self._redactor.redact_text(self.format(record))}\n"
-            if os.getpid() != self._process:
+            text = f"{self.redactor.redact_text(self.format(record))}\n"
+            if _forks.number != self._forks:
                 # The parent writes its own lines. The child writes at once: it has no thread, and may end without exit.
-                self._process, self._is_forked, self._gathered = os.getpid(), True, []
+                self._forks, self._is_forked, self._gathered = _forks.number, True, []
             self._gathered.append(text)
             self._gathered_chars += len(text)
             if record.levelno >= logging.WARNING or self._gathered_chars > MAX_GATHERED_CHARS or self._is_forked:
@@ -290,6 +324,13 @@ def configure_logging(level: str = "info", format: LogFormat = "text", redact: R
     root.setLevel(max(root.level, logging.INFO))  # debug lines of all libraries would bury Toolyard's
     for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(max(root.level, logging.WARNING))
+
+
+def replace_log_redactor(redactor: Redactor) -> None:
+    """Replace secrets in log lines by other rules from now on, if `configure_logging` was called."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, StderrHandler):
+            handler.redactor = redactor
 
 
 def _is_writable(descriptor: int) -> bool:

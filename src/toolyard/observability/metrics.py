@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from toolyard.core.caller import Caller
 from toolyard.core.conversation.events import (
     CallEnded,
     Entry,
@@ -21,6 +20,7 @@ from toolyard.core.conversation.events import (
     TurnFailed,
     TurnStarted,
 )
+from toolyard.core.conversation.state import State
 from toolyard.core.failed_results import UNKNOWN_TOOL, is_unknown_tool
 from toolyard.core.items import Result, Usage
 from toolyard.core.masking import mask_model
@@ -81,11 +81,11 @@ class Metrics:
     """An observer that counts stored entries."""
 
     def __init__(
-        self, is_tool: Callable[[str], bool], find_owner: Callable[[str], Caller | None] = lambda _: None
+        self, is_tool: Callable[[str], bool], find_state: Callable[[str], State | None] = lambda _: None
     ) -> None:
-        """`find_owner` returns the owner of a conversation that this process drives."""
+        """`find_state` returns the state of a conversation that this process drives."""
         self._is_tool = is_tool
-        self._find_owner = find_owner
+        self._find_state = find_state
         self._models: dict[str, str] = {}
         """The model of each open run."""
         self._spent: dict[tuple[str, str], _Spent] = {}
@@ -94,7 +94,6 @@ class Metrics:
         self._runs: Counter[str] = Counter()
         self._turns: Counter[str] = Counter()
         self._calls: Counter[tuple[str, str]] = Counter()
-        self._usage = Usage()
         self._turn_s = Histogram()
         self._call_s: dict[str, Histogram] = {}
         self._began: dict[str, float] = {}
@@ -119,8 +118,9 @@ class Metrics:
         self._models[entry.run] = event.model
 
     def _count_spending(self, entry: Entry, model: str, usage: Usage, cost: Cost | None) -> None:
-        owner = self._find_owner(entry.conversation)
-        key = mask_model(model or self._models.get(entry.run, "")), owner.tenant if owner else ""
+        state = self._find_state(entry.conversation)
+        tenant = state.owner.tenant if state is not None and state.owner is not None else ""
+        key = mask_model(model or self._models.get(entry.run, "")), tenant
         spent = self._spent.get(key)
         if spent is None:
             key = key if len(self._spent) < MAX_SPENT_LABELS else (OTHERS, OTHERS)
@@ -138,7 +138,6 @@ class Metrics:
 
     def _end_turn(self, entry: Entry, event: TurnEnded) -> None:
         self._count_turn(entry, event.finish)
-        self._usage = self._usage.plus(event.usage)
         self._count_spending(entry, event.fallback, event.usage, event.cost)
         for item in event.items:
             if isinstance(item, Result):
@@ -150,11 +149,12 @@ class Metrics:
             self._count_spending(entry, "", Usage(), event.cost)
 
     def _count_summary(self, entry: Entry, event: HistoryCompacted) -> None:
-        self._usage = self._usage.plus(event.usage)
         if event.usage.total or event.cost is not None:
             self._count_spending(entry, "", event.usage, event.cost)
 
     def _end_run(self, entry: Entry, event: RunEnded) -> None:
+        if event.cost is not None:
+            self._count_spending(entry, "", Usage(), event.cost)
         self._models.pop(event.run_id or entry.run, None)
         self._runs[event.ending] += 1
 
@@ -197,9 +197,11 @@ class Metrics:
         for (tool, outcome), n in sorted(self._calls.items()):
             yield _render_line("toolyard_calls_total", {"tool": tool, "outcome": outcome}, n)
         yield from _render_head("toolyard_tokens_total", "counter", "Tokens as the providers counted them.")
-        used = (("cached", self._usage.cached_tokens), ("input", self._usage.input_tokens))
-        for kind, n in (*used, ("output", self._usage.output_tokens)):
-            yield _render_line("toolyard_tokens_total", {"kind": kind}, n)
+        tokens: Counter[str] = Counter()
+        for spent in self._spent.values():
+            tokens.update(dict(spent.list_tokens()))
+        for kind in ("cached", "input", "output"):
+            yield _render_line("toolyard_tokens_total", {"kind": kind}, tokens[kind])
 
     def _render_spending(self) -> Iterator[str]:
         ordered = sorted(self._spent.items(), key=lambda item: item[0])

@@ -22,6 +22,7 @@ from opentelemetry.trace.propagation import set_span_in_context
 
 from toolyard.core.conversation.events import (
     CallEnded,
+    CallsRequested,
     CallStarted,
     Entry,
     HistoryCompacted,
@@ -32,7 +33,7 @@ from toolyard.core.conversation.events import (
     TurnStarted,
 )
 from toolyard.core.items import Problem, Result, Usage
-from toolyard.core.settings.model_names import parse_model_name
+from toolyard.core.settings.models.names import parse_model_name
 from toolyard.observability.telemetry import mask_secrets
 
 MAX_OPEN_RUNS = 10_000
@@ -54,6 +55,8 @@ class _OpenRun:
         self.turn = 0
         self.turn_at = started_at
         self.calls: dict[str, float] = {}
+        self.programs: dict[str, str] = {}
+        """The calls whose programs made other calls, by the ids of these."""
         self.usage = Usage()
 
 
@@ -107,15 +110,24 @@ class Spans:
             case HistoryCompacted(usage=usage):
                 run = self._get_run(entry)
                 run.usage = run.usage.plus(usage)
-            case CallStarted(call_id=call_id):
-                self._get_run(entry).calls.setdefault(call_id, entry.at)
-            case CallEnded(result=result):
-                started_at = self._get_run(entry).calls.pop(result.call_id, entry.at - result.duration_ms / 1000)
-                self._export_call(entry, result, started_at, parent=entry.run)
+            case CallStarted() | CallEnded() | CallsRequested():
+                self._observe_call(entry, entry.event)
             case RunEnded() as ended:
                 self._export_run(entry, ended)
             case _:
                 pass
+
+    def _observe_call(self, entry: Entry, event: CallStarted | CallEnded | CallsRequested) -> None:
+        run = self._get_run(entry)
+        match event:
+            case CallStarted(call_id=call_id):
+                run.calls.setdefault(call_id, entry.at)
+            case CallEnded(result=result):
+                started_at = run.calls.pop(result.call_id, entry.at - result.duration_ms / 1000)
+                parent = run.programs.pop(result.call_id, entry.run)
+                self._export_call(entry, result, started_at, parent=parent)
+            case CallsRequested(parent=program, calls=calls):
+                run.programs |= {call.id: program for call in calls}
 
     def _remember_run(self, run_id: str, run: _OpenRun) -> _OpenRun:
         if len(self._runs) >= MAX_OPEN_RUNS:

@@ -60,16 +60,24 @@ class Observers:
 
     def __init__(self, *observers: Observer) -> None:
         """A plain function observes all events."""
-        self._observers = [_ignore_event(observer) if callable(observer) else observer for observer in observers]
+        self._observers: list[Handlers | Handler] = []
         self._by_type: dict[type[Durable], list[Handler]] = {}
         """The handlers of an event's type, found once for each type."""
         self._failed: list[Handler] = []
+        for observer in observers:
+            self.add(observer)
+
+    def add(self, observer: Observer) -> None:
+        """Pass the entries from now on to one more observer."""
+        self._observers.append(_ignore_event(observer) if callable(observer) else observer)
+        self._by_type.clear()
 
     def observe(self, entries: Sequence[Entry]) -> None:
+        by_type = self._by_type
         for entry in entries:
             event = entry.event
-            handlers = self._by_type.get(type(event))
-            for handle in self._find_handlers(type(event)) if handlers is None else handlers:
+            kind = type(event)
+            for handle in by_type[kind] if kind in by_type else self._find_handlers(kind):
                 try:
                     handle(entry, event)
                 except Exception:
@@ -78,8 +86,8 @@ class Observers:
                         log.exception("an observer failed and may miss more; this is said once: %r", handle)
 
     def _find_handlers(self, kind: type[Durable]) -> list[Handler]:
-        found = (observer if callable(observer) else observer.get(kind) for observer in self._observers)
-        self._by_type[kind] = handlers = [handler for handler in found if handler is not None]
+        candidates = (observer if callable(observer) else observer.get(kind) for observer in self._observers)
+        self._by_type[kind] = handlers = [handler for handler in candidates if handler is not None]
         return handlers
 
 

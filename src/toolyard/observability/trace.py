@@ -14,6 +14,7 @@ from toolyard.core.conversation.events import (
     CallEvent,
     CallJudged,
     CallParked,
+    CallsRequested,
     CallStarted,
     ConversationEvent,
     Decision,
@@ -73,6 +74,10 @@ class CallSpan(Struct, frozen=True, kw_only=True):
     requested_at: float
     turn: int = 0
     """The turn that requested the call; 0 for a call that was made without a model."""
+    parent: str = ""
+    """The call that runs the program which asked for this one; empty for any other call."""
+    line: int = 0
+    """The line of the program that makes the call."""
     edited: dict[str, object] | None = None
     """The arguments as a person changed them, if they did."""
     provider_ran_it: bool = False
@@ -104,6 +109,8 @@ class WaitSpan(Struct, frozen=True, kw_only=True):
 
     started_at: float
     waiting_for: tuple[str, ...]
+    budget: str = ""
+    """The budget that the run waited for; empty if it waited for calls."""
     ended_at: float | None = None
 
 
@@ -150,6 +157,8 @@ class Trace(RunHead, frozen=True, kw_only=True):
     calls: tuple[CallSpan, ...] = ()
     waits: tuple[WaitSpan, ...] = ()
     compactions: tuple[Compaction, ...] = ()
+    cost: Cost | None = None
+    """The estimated cost of a summary that the end of the run cut off."""
 
 
 def build_trace(entries: Sequence[Entry], run_id: str) -> Trace | None:
@@ -198,8 +207,16 @@ class _TraceBuilder:
         elif is_call_event(event):
             self._resume(entry.at)
             self._add_call(event, entry.at)
+        elif isinstance(event, CallsRequested):
+            self._add_children(event, entry.at)
         else:
             self._add_conversation_event(event, before, entry.at)
+
+    def _add_children(self, event: CallsRequested, at: float) -> None:
+        self._add_calls(event.calls, at, turn=self._calls[event.parent].turn)
+        for number, call in enumerate(event.calls):
+            line = event.lines[number] if event.lines else 0
+            self._calls[call.id] = replace(self._calls[call.id], parent=event.parent, line=line)
 
     def _add_conversation_event(self, event: ConversationEvent, before: float, at: float) -> None:
         if isinstance(event, HistoryCompacted):  # the others are not of a run
@@ -214,12 +231,12 @@ class _TraceBuilder:
                 self._add_calls(self._input, at, turn=0)
             case StopRequested():
                 self._resume(at)
-            case RunSuspended(waiting_for=waiting_for):
+            case RunSuspended(waiting_for=waiting_for, budget=budget):
                 self._run = replace(self._run, status="waiting")
-                self._waits.append(WaitSpan(started_at=at, waiting_for=waiting_for))
-            case RunEnded(ending=ending, detail=detail):
+                self._waits.append(WaitSpan(started_at=at, waiting_for=waiting_for, budget=budget))
+            case RunEnded(ending=ending, detail=detail, cost=cost):
                 self._resume(at)
-                self._run = replace(self._run, status="ended", ending=ending, detail=detail, ended_at=at)
+                self._run = replace(self._run, status="ended", ending=ending, detail=detail, ended_at=at, cost=cost)
             case _:
                 assert_never(event)
 
@@ -246,6 +263,7 @@ class _TraceBuilder:
     def _add_turn(self, event: TurnEvent, at: float) -> None:
         match event:
             case TurnStarted(number=number, offered=offered, search=search):
+                self._resume(at)
                 if self._turns and self._turns[-1].number == number:
                     previous = self._turns[-1]
                     self._turns[-1] = replace(

@@ -12,6 +12,8 @@ from toolyard.core.settings.prices import MICROS
 from toolyard.core.store.ledger import USAGE_COUNTS, UsageDimension, UsageRow
 
 DIMENSIONS: tuple[UsageDimension, ...] = get_args(UsageDimension)
+MAX_LINES = 10_000
+"""The lines of a report at most."""
 _EPOCH = date(1970, 1, 1)
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
@@ -65,14 +67,24 @@ def _build_line(row: UsageRow, group_by: Sequence[UsageDimension]) -> UsageLine:
     )
 
 
-def render_csv(lines: Sequence[UsageLine], group_by: Sequence[UsageDimension]) -> str:
-    """Return the lines as CSV with a heading. An unknown cost is an empty cell."""
+def render_csv(lines: Sequence[UsageLine], group_by: Sequence[UsageDimension], *, is_complete: bool = True) -> str:
+    """Return the lines as CSV with a heading. An unknown cost is an empty cell.
+
+    If the lines are not complete, a last one says so: nobody is to take the sum of a part for the whole.
+    """
     columns = (*group_by, *(name for name in UsageLine.__struct_fields__ if name not in DIMENSIONS))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(columns)
     writer.writerows([_format_cell(getattr(line, name)) for name in columns] for line in lines)
+    if not is_complete:
+        writer.writerow([describe_cut(lines)])
     return text.getvalue()
+
+
+def describe_cut(lines: Sequence[UsageLine]) -> str:
+    """Return the words for lines that are not all."""
+    return f"only the first {len(lines):,} lines: choose fewer days or groups"
 
 
 def _format_cell(value: object) -> object:
@@ -83,15 +95,18 @@ def _format_cell(value: object) -> object:
 def parse_dimensions(text: str) -> tuple[UsageDimension, ...]:
     """Return the dimensions that a text lists with commas. Raise ValueError with what is wrong."""
     names = dict.fromkeys(name.strip() for name in text.split(",") if name.strip())
-    known: dict[str, UsageDimension] = {name: name for name in DIMENSIONS}
-    if wrong := [name for name in names if name not in known]:
+    dimensions: dict[str, UsageDimension] = {name: name for name in DIMENSIONS}
+    if wrong := [name for name in names if name not in dimensions]:
         raise ValueError(f"{wrong[0][:40]!r} is none of {', '.join(DIMENSIONS)}")
-    return tuple(known[name] for name in names)
+    return tuple(dimensions[name] for name in names)
 
 
 def parse_day(text: str) -> int:
     """Return the number of a day such as 2027-01-31. Raise ValueError."""
-    return (date.fromisoformat(text) - _EPOCH).days
+    number = (date.fromisoformat(text) - _EPOCH).days
+    if number < 0:
+        raise ValueError("is before 1970")
+    return number
 
 
 def format_day(number: int) -> str:

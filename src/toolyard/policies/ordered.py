@@ -2,10 +2,11 @@
 
 import logging
 from collections.abc import Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 from toolyard.core.ports import CheckedRule, PolicyRequest, Rule, Verdict, build_checked_rule
 from toolyard.core.settings.divisions import NO_DIVISIONS, Divisions, find_division
+from toolyard.core.settings.versions import Versions
 from toolyard.core.tools.definition import get_approval_terms, may_use_with_key
 
 _log = logging.getLogger("toolyard.policy")
@@ -42,28 +43,51 @@ def check_conversation(request: PolicyRequest) -> Verdict | None:
     return Verdict("deny", "it is not enabled in this conversation")
 
 
-def build_division_rule(divisions: Divisions) -> Rule:
+class DivisionTools(NamedTuple):
+    """The divisions, and all tools that any of them lists."""
+
+    divisions: Divisions
+    listed: frozenset[str]
+
+
+def build_division_tools(divisions: Divisions) -> DivisionTools:
+    tool_lists = (division.tools for division in divisions.values())
+    return DivisionTools(divisions, frozenset[str]().union(*(names for names in tool_lists if names is not None)))
+
+
+def build_division_rule(versions: Versions[DivisionTools]) -> Rule:
     """Return the rule that restricts tools by division or tenant.
+
+    A run gets no tool that the divisions of now, or those that it began with, keep from it.
+    """
+
+    def division_tools(request: PolicyRequest) -> Verdict | None:
+        verdict = _check_divisions(request, versions.current)
+        if verdict is None and request.begun_at < versions.changed_at:
+            return _check_divisions(request, versions.get_at(request.begun_at))
+        return verdict
+
+    return division_tools
+
+
+def _check_divisions(request: PolicyRequest, tools: DivisionTools) -> Verdict | None:
+    """Deny a tool that the caller's division or tenant does not have.
 
     A division or tenant that lists tools has exactly those, and callers outside of all divisions do not have
     them. A division without a list may use every tool. The application's own tools are not restricted.
     """
-    tool_lists = (division.tools for division in divisions.values())
-    listed = frozenset[str]().union(*(names for names in tool_lists if names is not None))
-
-    def division_tools(request: PolicyRequest) -> Verdict | None:
-        tool, caller = request.tool, request.caller
-        division = find_division(caller, divisions)
-        if tool.built_in or tool.venue == "client":
-            return None
-        if division is None or (division.tools is None and not caller.division):
-            return Verdict("deny", "it belongs to a division") if not listed.isdisjoint(tool.names) else None
-        if division.tools is None or not division.tools.isdisjoint(tool.names):
-            return None
-        whose = f"division {caller.division}" if caller.division else f"tenant {caller.tenant}"
-        return Verdict("deny", f"the {whose} does not have it")
-
-    return division_tools
+    tool, caller = request.tool, request.caller
+    if tool.built_in or tool.venue == "client":
+        return None
+    division = find_division(caller, tools.divisions)
+    if division is None or (division.tools is None and not caller.division):
+        return (
+            Verdict("deny", "it belongs to a division or a tenant") if not tools.listed.isdisjoint(tool.names) else None
+        )
+    if division.tools is None or not division.tools.isdisjoint(tool.names):
+        return None
+    whose = f"division {caller.division}" if caller.division else f"tenant {caller.tenant}"
+    return Verdict("deny", f"the {whose} does not have it")
 
 
 BUILT_IN_RULES: tuple[Rule, ...] = (check_enabled, check_key, check_roles, check_division, check_conversation)
@@ -73,8 +97,21 @@ class OrderedPolicy:
     """The built-in rules, then the user's, then the tool's default."""
 
     def __init__(self, rules: Sequence[Rule] = (), divisions: Divisions = NO_DIVISIONS) -> None:
-        self._rules = (*BUILT_IN_RULES, *((build_division_rule(divisions),) if divisions else ()), *rules)
+        self._division_tools = Versions(build_division_tools(divisions))
+        self._own_rules = tuple(rules)
+        self._rules = self._list_rules()
         self.cacheable = not rules
+
+    def replace_divisions(self, divisions: Divisions, now: float) -> None:
+        """Set the divisions from now on."""
+        self._division_tools.replace(build_division_tools(divisions), now)
+        self._rules = self._list_rules()
+
+    def _list_rules(self) -> tuple[Rule, ...]:
+        versions = self._division_tools
+        has_any = bool(versions.current.divisions) or versions.changed_at > 0
+        of_divisions = (build_division_rule(versions),) if has_any else ()
+        return (*BUILT_IN_RULES, *of_divisions, *self._own_rules)
 
     def judge(self, request: PolicyRequest) -> Verdict:
         for rule in self._rules:

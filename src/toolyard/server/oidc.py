@@ -22,7 +22,7 @@ from msgspec import Struct
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Unauthenticated
 from toolyard.core.json_types import is_list
-from toolyard.core.settings.network_addresses import is_loopback
+from toolyard.core.settings.network.addresses import is_loopback
 from toolyard.engine.access.provider_sign_in import CallbackAnswer, SignInAttempt, SignInFailed
 from toolyard.server.config import JwtConfig, OidcConfig
 from toolyard.server.jwt import MAX_AGE_S, MIN_FETCH_INTERVAL_S, decode_claims, parse_public_keys, read_key_id

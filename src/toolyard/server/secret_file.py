@@ -23,12 +23,12 @@ def find_secret(store: str, environment: Mapping[str, str]) -> tuple[str, str]:
 
     With both a variable and a file, the variable's secret encrypts and both decrypt.
     """
-    given, file = environment.get(SECRET_VARIABLE, ""), _find_file(store)
-    made = _read_file(file) if file is not None else ""
-    if given:
-        return (f"{given},{made}" if made else given), f"the variable {SECRET_VARIABLE}"
-    if made:
-        return made, f"{file}, which this server has made: keep a copy of it with the copies of the store"
+    variable, file = environment.get(SECRET_VARIABLE, ""), _find_file(store)
+    stored = _read_file(file) if file is not None else ""
+    if variable:
+        return (f"{variable},{stored}" if stored else variable), f"the variable {SECRET_VARIABLE}"
+    if stored:
+        return stored, f"{file}, which this server has made: keep a copy of it with the copies of the store"
     if is_postgres(store):
         return "", f"none: secrets are stored only once {SECRET_VARIABLE} is set, the same at all replicas"
     return "", f"none: secrets are stored as they are; set {SECRET_VARIABLE} to encrypt them"

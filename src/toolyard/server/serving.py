@@ -24,7 +24,7 @@ import uvicorn
 
 from toolyard.app import Wiring, open_store
 from toolyard.core.errors import Misconfigured
-from toolyard.core.settings.network_addresses import is_loopback
+from toolyard.core.settings.network.addresses import is_loopback
 from toolyard.server.address import build_url, publish_address
 from toolyard.server.bounded_http import BoundedHttp, BoundedWebSocket
 from toolyard.server.front import FrontApp

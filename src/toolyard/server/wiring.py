@@ -16,16 +16,16 @@ from toolyard.app import SystemClock, Wiring
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.errors import Misconfigured, install_command
-from toolyard.core.settings.divisions import Division, Divisions
-from toolyard.core.settings.model_names import OFFLINE, is_pattern, parse_model_name
-from toolyard.core.settings.runtime import GENERAL, EntryId, RuntimeSettings, iter_entries, mask_entry
+from toolyard.core.settings.divisions import DivisionConfig, ToolChoice, iter_division_configs, list_chosen_tools
+from toolyard.core.settings.models.names import OFFLINE, is_pattern, parse_model_name
+from toolyard.core.settings.runtime import GENERAL, SERVERS, EntryId, RuntimeSettings, iter_entries, mask_entry
 from toolyard.core.settings.tool_rules import ToolRules
-from toolyard.core.store import Store
+from toolyard.core.store import KEYS, Store
 from toolyard.core.store.audit_chain import hash_content
-from toolyard.core.tools.definition import PROVIDER_TOOLS, ProviderOptions, Tool
+from toolyard.core.tools.definition import SHIPPED_TOOLS, ProviderOptions, Tool
 from toolyard.core.tools.mcp_servers import ServerSpec, mask_spec
 from toolyard.core.tools.rules import apply_rules, apply_rules_by_name
-from toolyard.core.tools.web_search_rule import SearchRules
+from toolyard.core.tools.web_search_rule import SearchRules, build_search_rules
 from toolyard.engine.access.provider_sign_in import IdentityProvider
 from toolyard.engine.settings.setting_store import ConfiguredEntry, SettingStore
 from toolyard.models.configuration import ModelConfiguration, build_options, build_windows
@@ -34,11 +34,8 @@ from toolyard.models.resolver import ModelSettings
 from toolyard.observability.auditor import RecordAuditor
 from toolyard.server.config import (
     Config,
-    DivisionConfig,
     JwtConfig,
     OidcConfig,
-    ToolChoice,
-    complete_config,
     list_fixed_settings,
     load_mcp_servers,
     load_tools,
@@ -65,6 +62,8 @@ def build_wiring(config: Config, base: Path, layers: Layers | None = None) -> Wi
         model=models,
         model_settings=model_settings,
         allowed_models=frozenset({*models, *(name for name in config.models if not is_pattern(name))}),
+        title_model=config.title_model,
+        max_file_bytes=config.max_file_bytes,
         model_patterns=_check_model_patterns(config),
         tools=tools,
         store=config.store,
@@ -75,11 +74,12 @@ def build_wiring(config: Config, base: Path, layers: Layers | None = None) -> Wi
         leave_s=config.leave_s,
         limits=config.limits.run_limits,
         budget=config.finding,
+        code=config.code.enabled,
         requests_per_minute=config.limits.requests_per_minute,
         system_prompt=config.system_prompt.strip(),
         language=config.language,
         texts=config.texts,
-        web_search=config.web_search.rules if config.web_search else SearchRules(),
+        web_search=build_search_rules(config.web_search) if config.web_search else SearchRules(),
         provider_tools=_build_provider_tools(config),
         servers=servers,
         config_hashes=hash_config(config, servers),
@@ -105,12 +105,13 @@ def build_wiring(config: Config, base: Path, layers: Layers | None = None) -> Wi
         model_access=config.model_access,
         configured_settings=_list_configured(config, layers),
         fixed_settings=list_fixed_settings(config, layers),
+        locations=_list_locations(config, servers, layers) if layers else {},
         secret=secret,
         secret_source=secret_source,
         keep_requests=config.keep_requests,
         keep_audit_days=config.keep_audit_days,
-        divisions=_build_divisions(config, tool_names),
-        complete_divisions=lambda limits: _build_divisions(complete_config(config, limits, layers), tool_names),
+        division_settings=_check_divisions(config, tool_names),
+        tenant_settings=config.tenants,
         otlp_endpoint=config.telemetry.otlp_endpoint if config.telemetry else "",
         service_name=config.telemetry.service_name if config.telemetry else "toolyard",
     )
@@ -162,6 +163,15 @@ def _list_configured(config: Config, layers: Layers | None) -> dict[EntryId, Con
         )
         for entry, value in entries.items()
     }
+
+
+def _list_locations(config: Config, servers: Collection[str], layers: Layers) -> dict[EntryId, str]:
+    """Return where the MCP servers and the keys of the configuration are set."""
+    places = {EntryId(KEYS, key.name): layers.locate(("keys", at)).name for at, key in enumerate(config.keys)}
+    for id in servers:
+        in_config = id in config.servers
+        places[EntryId(SERVERS, id)] = layers.locate((SERVERS, id)).name if in_config else config.mcp_json
+    return places
 
 
 def _check_model_patterns(config: Config) -> tuple[str, ...]:
@@ -224,51 +234,19 @@ def _build_default_settings(config: Config, tool_names: Collection[str]) -> Sett
     return Settings(tools=_resolve_tool_choice(config.default_tools, "default_tools", config, tool_names))
 
 
-def _build_divisions(config: Config, tool_names: Collection[str]) -> Divisions:
-    """Return the divisions by tenant and name.
-
-    A division of a tenant combines both: it has both prompts, and only the tools that both may use.
-    """
-
-    def build_division(division: DivisionConfig, shown_as: str) -> Division:
-        return Division(
-            prompt=division.prompt.strip(),
-            tools=_resolve_tool_choice(division.tools, f"[{shown_as}] tools", config, tool_names),
-            limits=division.limits.run_limits,
-            requests_per_minute=division.limits.requests_per_minute,
-            language=division.language,
-        )
-
-    divisions = {
-        ("", name): build_division(division_config, f"divisions.{name}")
-        for name, division_config in config.divisions.items()
-    }
-    for tenant, tenant_config in config.tenants.items():
-        of_tenant = divisions[tenant, ""] = build_division(tenant_config, f"tenants.{tenant}")
-        for name, division_config in tenant_config.divisions.items():
-            division = build_division(division_config, f"tenants.{tenant}.divisions.{name}")
-            divisions[tenant, name] = replace(
-                division,
-                prompt="\n\n".join(prompt for prompt in (of_tenant.prompt, division.prompt) if prompt),
-                tools=_intersect(of_tenant.tools, division.tools),
-                language=division.language or of_tenant.language,
-            )
-    return divisions
-
-
-def _intersect(first: frozenset[str] | None, second: frozenset[str] | None) -> frozenset[str] | None:
-    """Return the tools that both choices contain; None stands for all tools."""
-    return second if first is None else first if second is None else first & second
+def _check_divisions(config: Config, tool_names: Collection[str]) -> Mapping[str, DivisionConfig]:
+    """Return the divisions of the configuration. Raise Misconfigured if one, or a tenant, names no tool."""
+    for path, division in iter_division_configs(config.divisions, config.tenants):
+        _resolve_tool_choice(division.tools, f"[{'.'.join(path)}] tools", config, tool_names)
+    return config.divisions
 
 
 def _resolve_tool_choice(
     chosen: ToolChoice, shown_as: str, config: Config, tool_names: Collection[str]
 ) -> frozenset[str] | None:
     """Return the chosen names, None for all. Raise Misconfigured for a name that no tool has."""
-    if chosen == "all":
-        return None
-    names = frozenset[str]() if chosen == "none" else frozenset(chosen)
-    unknown = sorted(names - {*tool_names, *PROVIDER_TOOLS})
+    names = list_chosen_tools(chosen)
+    unknown = sorted((names or frozenset()) - {*tool_names, *SHIPPED_TOOLS})
     # An MCP server may bring a tool of any name, and it is not connected yet.
     if unknown and not (config.servers or config.mcp_json):
         raise Misconfigured(f"{shown_as} names {unknown[0]!r}, which is not a tool{_suggest(unknown[0], tool_names)}")
@@ -282,7 +260,7 @@ def _require_known(names: Collection[str], shown_as: str, tools: Collection[Runn
     """
     tool_names = [tool.definition.name for tool in tools]
     for name in names:
-        if name not in (*tool_names, *PROVIDER_TOOLS) and not (config.servers or config.mcp_json):
+        if name not in (*tool_names, *SHIPPED_TOOLS) and not (config.servers or config.mcp_json):
             raise Misconfigured(f"{shown_as.format(name)}: there is no tool named {name!r}{_suggest(name, tool_names)}")
 
 

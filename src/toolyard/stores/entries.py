@@ -3,23 +3,15 @@
 Also the errors that every store raises in the same words.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import assert_never
 
 import msgspec
 
 from toolyard import codec
 from toolyard.core.conversation.events import (
-    CallAnswered,
-    CallApproved,
-    CallDenied,
-    CallEnded,
-    CallJudged,
-    CallParked,
-    CallStarted,
     ConversationChanged,
     ConversationOpened,
-    Durable,
     Entry,
     HistoryCompacted,
     HistoryRewound,
@@ -27,16 +19,11 @@ from toolyard.core.conversation.events import (
     MessageRemoved,
     RunEnded,
     RunQueued,
-    RunStarted,
-    RunSuspended,
-    StopRequested,
     TurnEnded,
-    TurnFailed,
-    TurnStarted,
 )
+from toolyard.core.conversation.search_texts import fold_case, list_removed_ids, list_texts
 from toolyard.core.errors import RequestRepeated, StoreDown
-from toolyard.core.items import Item, ModelText, TextPart, UserMessage
-from toolyard.core.store import ConversationCard
+from toolyard.core.store import CatalogQuery, ConversationCard
 
 _CATALOG_EVENTS = frozenset(
     {
@@ -50,6 +37,8 @@ _CATALOG_EVENTS = frozenset(
     }
 )
 
+_SEARCHED_TAG = re.compile(rb'"(?:user_message|model_text|message\.removed)"')
+"""Stands in each entry with a text of a user or a model, and in one that removes messages."""
 _EVENTS_WITH_ITEMS = frozenset({MessageAdded, RunQueued, TurnEnded, HistoryCompacted, RunEnded})
 
 
@@ -62,12 +51,15 @@ def decode_batch(batch: bytes) -> Iterator[Entry]:
     return map(codec.decode_entry, batch.split(b"\n"))
 
 
-def decode_readable_batch(batch: bytes) -> list[Entry]:
-    """Return the entries, or none of a batch that only a newer version can read."""
+def decode_searched_entries(batch: bytes) -> list[Entry] | None:
+    """Return the entries that a search index reads, or None for a batch that only a newer version can read.
+
+    The others are told by their bytes and left out: decoding them would cost most of the time that an index takes.
+    """
     try:
-        return list(decode_batch(batch))
+        return [codec.decode_entry(line) for line in batch.split(b"\n") if _SEARCHED_TAG.search(line)]
     except msgspec.DecodeError:
-        return []
+        return None
 
 
 def select_catalog_entries(entries: Sequence[Entry]) -> list[Entry]:
@@ -86,13 +78,9 @@ def ends_run(entries: Sequence[Entry]) -> bool:
     return any(type(entry.event) is RunEnded and not entry.event.run_id for entry in entries)
 
 
-def fold_case(text: str) -> str:
-    """Return the text in lower case, one character for each, and none that becomes ASCII only by folding.
-
-    SQLite's LIKE, which preselects batches, folds ASCII only: `build_pattern` relies on both properties.
-    """
-    text = text.replace("\u0130", "\u0131").replace("\u212a", "\u1d0b")  # else İ becomes two, the Kelvin sign a k
-    return text.lower().replace("ς", "σ")
+def list_places(query: CatalogQuery) -> str:
+    """Return the places of a query as a list in SQL. They are words of the program, never of a caller."""
+    return ", ".join(f"'{place}'" for place in query.places)
 
 
 def contains_text(card: ConversationCard, needle: str, entries: Sequence[Entry]) -> bool:
@@ -109,47 +97,9 @@ def is_mentioned(needle: str, entries: Iterable[Entry], removals: Callable[[], I
     """Return whether a message that was not removed contains the folded text. `removals` is called only if needed."""
     matching = (item for entry in entries for item, text in list_texts(entry.event) if needle in fold_case(text))
     for first in matching:
-        removed = {item for entry in removals() for item in _list_removed_ids(entry.event)}
+        removed = {item for entry in removals() for item in list_removed_ids(entry.event)}
         return first not in removed or any(item not in removed for item in matching)
     return False
-
-
-def list_texts(event: Durable) -> Iterator[tuple[str, str]]:
-    """Yield each text of a user or a model, with the id of its item."""
-    for item in _list_items(event):
-        match item:
-            case UserMessage():
-                yield from ((item.id, part.text) for part in item.parts if isinstance(part, TextPart))
-            case ModelText():
-                yield item.id, item.text
-            case _:
-                pass
-
-
-def _list_items(event: Durable) -> tuple[Item, ...]:
-    match event:
-        case MessageAdded():
-            return (event.item,)
-        case RunQueued():
-            return event.input
-        case TurnEnded() | HistoryCompacted():
-            return event.items
-        case RunEnded():
-            return (event.message,) if event.message else ()
-        case ConversationOpened() | ConversationChanged() | MessageRemoved() | HistoryRewound():
-            return ()
-        case StopRequested() | RunSuspended():
-            return ()
-        case RunStarted() | TurnStarted() | TurnFailed() | CallJudged() | CallApproved() | CallDenied():
-            return ()
-        case CallStarted() | CallParked() | CallAnswered() | CallEnded():
-            return ()
-        case _:
-            assert_never(event)
-
-
-def _list_removed_ids(event: Durable) -> frozenset[str]:
-    return event.ids if isinstance(event, MessageRemoved) else frozenset()
 
 
 def build_repeated_error() -> RequestRepeated:

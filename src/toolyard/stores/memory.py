@@ -6,11 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 
+import msgspec
 from msgspec.structs import replace
 
 from toolyard.core.conversation.events import REQUEST_KEY_S, ConversationChanged, ConversationOpened, Entry, RunQueued
+from toolyard.core.conversation.search_texts import fold_case
 from toolyard.core.errors import Fenced
 from toolyard.core.store import (
+    KEYS,
     AccessToken,
     Append,
     BudgetBalance,
@@ -30,6 +33,7 @@ from toolyard.core.store import (
     SnapshotUpdate,
     UsageQuery,
     UsageRow,
+    find_place,
 )
 from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, AuditRecord, seal_record, seal_trim
 from toolyard.core.store.figures import merge_steps
@@ -37,7 +41,6 @@ from toolyard.stores.entries import (
     build_closed_error,
     build_repeated_error,
     contains_text,
-    fold_case,
     select_catalog_entries,
 )
 from toolyard.stores.memory_ledger import MemoryLedger
@@ -231,6 +234,10 @@ class MemoryStore(SingleProcessPorts):
         running = sum(wake_at <= now for wake_at in times)
         return OpenCounts(running=running, waiting=len(times) - running)
 
+    async def list_deleted(self, before: float, limit: int) -> Sequence[str]:
+        deleted = [card for card in self._data.cards.values() if card.place == "deleted" and card.updated_at < before]
+        return [card.id for card in sorted(deleted, key=lambda card: card.updated_at)[:limit]]
+
     async def find_runs(self, correlation_id: str) -> Sequence[tuple[str, str]]:
         self._require_open()
         runs = [(at, run) for run, (id, at) in self._data.traces.items() if id == correlation_id]
@@ -333,7 +340,11 @@ class MemoryStore(SingleProcessPorts):
         self._require_open()
         entries = [await self.append_audit(change.audit) for change in changes if change.audit is not None]
         for change in changes:
-            if change.body is None:
+            if change.kind == KEYS:
+                self._data.keys.pop(change.name, None)
+                if change.body is not None:
+                    self._data.keys[change.name] = msgspec.json.decode(change.body, type=Key)
+            elif change.body is None:
                 self._data.records.pop((change.kind, change.name), None)
             else:
                 self._data.records[change.kind, change.name] = change.body
@@ -367,6 +378,12 @@ class MemoryStore(SingleProcessPorts):
     async def settle_reservations(self, now: float, limit: int) -> tuple[int, Sequence[BudgetCharge]]:
         self._require_open()
         return self._data.ledger.settle(now, limit, self._has_run)
+
+    async def has_reservations(self) -> bool:
+        return self._data.ledger.has_reservations()
+
+    async def read_reserved(self, conversation: str) -> Mapping[str, int]:
+        return self._data.ledger.read_reserved(conversation)
 
     async def read_balances(self, periods: Sequence[str]) -> Sequence[BudgetBalance]:
         self._require_open()
@@ -428,9 +445,12 @@ class MemoryStore(SingleProcessPorts):
                         created_at=entry.at,
                         updated_at=entry.at,
                         unlisted=settings.unlisted,
+                        place=find_place(settings),
                     )
                 case ConversationChanged(settings=settings) if card := cards.get(conversation):
-                    cards[conversation] = replace(card, title=settings.title, description=settings.description)
+                    cards[conversation] = replace(
+                        card, title=settings.title, description=settings.description, place=find_place(settings)
+                    )
                 case RunQueued() if entry.correlation_id:
                     self._data.traces.setdefault((conversation, entry.run), (entry.correlation_id, entry.at))
                 case _:
@@ -439,7 +459,7 @@ class MemoryStore(SingleProcessPorts):
             cards[conversation] = replace(card, updated_at=entries[-1].at)
 
     def _matches(self, card: ConversationCard, query: CatalogQuery) -> bool:
-        if card.unlisted and not query.unlisted:
+        if (card.unlisted and not query.unlisted) or card.place not in query.places:
             return False
         if card.tenant != query.tenant or (query.user and card.user != query.user):
             return False

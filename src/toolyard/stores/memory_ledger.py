@@ -40,12 +40,30 @@ class MemoryLedger:
 
     def reserve(self, reservation: Reservation) -> BudgetShare | None:
         attempt = reservation.conversation, reservation.turn, reservation.attempt
-        if any(attempt == (r.conversation, r.turn, r.attempt) for r in (one.reservation for one in self._open)):
-            return None
+        for row in self._open:
+            if attempt == (row.reservation.conversation, row.reservation.turn, row.reservation.attempt):
+                return None if row.cost is None else reservation.shares[0]
+        earlier = [
+            row
+            for row in self._open
+            if row.cost is None
+            and attempt[:2] == (row.reservation.conversation, row.reservation.turn)
+            and row.reservation.attempt < reservation.attempt
+        ]
         for share in reservation.shares:
             balance = self._find(list_key(share))
-            if balance.spent + balance.reserved + reservation.micros > share.limit_micros:
+            taken = balance.spent + balance.reserved
+            taken -= sum(row.reservation.micros for row in earlier if row.key == list_key(share))
+            if taken + reservation.micros > share.limit_micros:
                 return share
+        keys = {list_key(share) for share in reservation.shares}
+        for row in earlier:
+            if row.key in keys:
+                self._open.remove(row)
+                balance = self._find(row.key)
+                self.balances[row.key] = replace(balance, reserved=balance.reserved - row.reservation.micros)
+            elif row.key[0] in {budget for budget, _, _ in keys}:
+                row.cost = 0  # of a period that is over
         for share in reservation.shares:
             balance = self._find(key := list_key(share))
             self.balances[key] = replace(balance, reserved=balance.reserved + reservation.micros)
@@ -56,43 +74,52 @@ class MemoryLedger:
         """Note what the turns of a conversation cost. The last attempt of a turn is charged for all of them."""
         for settlement in settlements:
             ended = [
-                one
-                for one in self._open
-                if one.reservation.conversation == conversation
-                and one.cost is None
-                and settlement.turn in (one.reservation.turn, ALL_TURNS)
+                row
+                for row in self._open
+                if row.reservation.conversation == conversation
+                and row.cost is None
+                and settlement.turn in (row.reservation.turn, ALL_TURNS)
             ]
-            last = {one.key[0]: one for one in sorted(ended, key=lambda one: one.reservation.attempt)}
-            for one in ended:
-                one.cost = settlement.micros if last[one.key[0]] is one else 0
+            last = {row.key[0]: row for row in sorted(ended, key=lambda row: row.reservation.attempt)}
+            for row in ended:
+                row.cost = settlement.micros if last[row.key[0]] is row else 0
+
+    def read_reserved(self, conversation: str) -> dict[str, int]:
+        unsettled = [
+            row.reservation for row in self._open if row.reservation.conversation == conversation and row.cost is None
+        ]
+        return {row.turn: row.micros for row in sorted(unsettled, key=lambda row: row.attempt)}
+
+    def has_reservations(self) -> bool:
+        return bool(self._open)
 
     def forget_conversation(self, conversation: str) -> None:
-        """Charge an estimate for what a conversation that is deleted still has reserved."""
-        for one in self._open:
-            if one.reservation.conversation == conversation and one.cost is None:
-                one.cost = one.reservation.estimate_micros
+        """Charge what a conversation that is deleted still has reserved: nobody knows how much of its answers came."""
+        for row in self._open:
+            if row.reservation.conversation == conversation and row.cost is None:
+                row.cost = row.reservation.micros
 
     def settle(self, now: float, limit: int, is_open: Callable[[str], bool]) -> tuple[int, list[BudgetCharge]]:
         """Charge the known costs. `is_open` returns whether a conversation has a run."""
-        for one in self._open:
-            if one.cost is None and one.reservation.at < now - ORPHAN_S and not is_open(one.reservation.conversation):
-                one.cost = 0
-        ended = [one for one in self._open if one.cost is not None][:limit]
+        for row in self._open:
+            if row.cost is None and row.reservation.at < now - ORPHAN_S and not is_open(row.reservation.conversation):
+                row.cost = 0
+        ended = [row for row in self._open if row.cost is not None][:limit]
         charges: dict[BudgetKey, BudgetCharge] = {}
-        for one in ended:
-            self._open.remove(one)
-            charges[one.key] = self._charge(one, charges.get(one.key))
+        for row in ended:
+            self._open.remove(row)
+            charges[row.key] = self._charge(row, charges.get(row.key))
         return len(ended), list(charges.values())
 
-    def _charge(self, one: _OpenReservation, earlier: BudgetCharge | None) -> BudgetCharge:
-        balance, reserved, cost = self._find(one.key), one.reservation.micros, one.cost or 0
-        self.balances[one.key] = after = replace(
+    def _charge(self, row: _OpenReservation, earlier: BudgetCharge | None) -> BudgetCharge:
+        balance, reserved, cost = self._find(row.key), row.reservation.micros, row.cost or 0
+        self.balances[row.key] = after = replace(
             balance,
             spent=balance.spent + cost,
             reserved=balance.reserved - reserved,
             overdraft=balance.overdraft + max(0, cost - reserved),
         )
-        budget, scope, period = one.key
+        budget, scope, period = row.key
         before = earlier.spent_before if earlier else balance.spent
         return BudgetCharge(budget=budget, scope=scope, period=period, spent_before=before, spent=after.spent)
 

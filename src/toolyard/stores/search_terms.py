@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from toolyard.core.conversation.events import Durable
-from toolyard.stores.entries import fold_case, list_texts
+from toolyard.core.conversation.search_texts import fold_case, list_texts
 
 TERM_CHARS = 3
 MAX_NEEDLE_CHARS = 500

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from uuid import uuid4
 
 from toolyard.core.errors import NotFound
-from toolyard.core.store import Allowance, CommandAnswer, ForwardedCommand, LogHead
+from toolyard.core.store import LOG_FORMAT, Allowance, CommandAnswer, ForwardedCommand, LogHead
 from toolyard.named_locks import NamedLocks
 from toolyard.stores.rate_limit import GcraLimiter
 
@@ -43,6 +43,9 @@ class SingleProcessPorts:
 
     async def count_other_replicas(self) -> int:
         return 0
+
+    async def read_oldest_format(self) -> int:
+        return LOG_FORMAT
 
     async def ensure_lease(self) -> None:
         pass

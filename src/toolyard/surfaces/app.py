@@ -8,7 +8,7 @@ from litestar import Litestar
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 
-from toolyard.core.settings.trusted_proxies import TrustedProxies
+from toolyard.core.settings.network.proxies import TrustedProxies
 from toolyard.surfaces.ag_ui import routes as ag_ui
 from toolyard.surfaces.ai_sdk import routes as ai_sdk
 from toolyard.surfaces.anthropic import routes as anthropic

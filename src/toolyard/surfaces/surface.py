@@ -10,12 +10,13 @@ from typing import TypeVar, cast
 from litestar.handlers import ASGIRouteHandler, HTTPRouteHandler, WebsocketRouteHandler
 from msgspec import Struct
 
+from toolyard.core.caller import Caller
 from toolyard.core.ports import Servers
 from toolyard.core.settings.limits import DEFAULT_SOCKET_LIMITS, SocketLimits
-from toolyard.core.settings.model_cards import ProviderCard
-from toolyard.core.settings.runtime import FixedSetting
+from toolyard.core.settings.models.cards import ProviderCard
+from toolyard.core.settings.runtime import EntryId, FixedSetting
 from toolyard.core.store import SharedKeyValue
-from toolyard.core.tools.mcp_servers import AddServers
+from toolyard.core.tools.mcp_servers import AddServers, ServerSpec
 from toolyard.engine.access.authentication import Authenticator
 from toolyard.engine.access.provider_sign_in import ProviderSignIns
 from toolyard.engine.access.sessions import Sessions
@@ -25,6 +26,8 @@ from toolyard.models.provider_check import ProviderCheck
 
 CheckProvider = Callable[[str, object, str], Awaitable[ProviderCheck]]
 """Tries a provider with real requests: its name, its unsaved settings or None, and the name of a model or nothing."""
+ImportSettings = Callable[[Mapping[EntryId, object], Mapping[str, ServerSpec], Caller], Awaitable[None]]
+"""Stores settings and MCP servers: all of them, or none."""
 Route = HTTPRouteHandler | ASGIRouteHandler | WebsocketRouteHandler
 Shared = TypeVar("Shared")
 
@@ -65,8 +68,11 @@ class Backend:
     settings: SettingStore | None = None
     """The settings that are changed by requests; None if there are none."""
     check_provider: CheckProvider | None = None
+    import_settings: ImportSettings | None = None
     fixed_settings: Sequence[FixedSetting] = ()
     """Settings that need a restart."""
+    locations: Mapping[EntryId, str] = field(default_factory=dict[EntryId, str])
+    """Where the configuration sets its MCP servers and keys."""
     secret_source: str = ""
     """How stored secrets are encrypted, in words."""
     provider_cards: Callable[[], Sequence[ProviderCard]] = tuple[ProviderCard, ...]
@@ -74,6 +80,8 @@ class Backend:
     """How long a request of a protocol without approvals stays open while its run waits for a person."""
     leave_s: float = 0.0
     """How long a run goes on after a client has left that keeps its history itself; 0 means until its end."""
+    max_file_bytes: int = 20_000_000
+    """The largest file whose text is returned."""
     socket_limits: SocketLimits = DEFAULT_SOCKET_LIMITS
     add_servers: Callable[[], AddServers] = lambda: "all"
     """Returns which MCP servers may be added or changed by requests."""

@@ -30,12 +30,12 @@ def estimate_tool_bytes(tool: Tool) -> int:
     return len(msgspec.json.encode((tool.name, tool.description, tool.parameters))) + OVERHEAD_BYTES
 
 
-def build_result(tools: Sequence[Tool]) -> dict[str, object]:
-    """Return the result for the tools that were found, limited by size."""
+def build_result(tools: Sequence[Tool], *, with_returns: bool = False) -> dict[str, object]:
+    """Return the result for the tools that were found, limited by size; with the schemas of what they return or not."""
     if not tools:
         return {"tools": [], "note": "No tool fits these words. Try others: what is to be done, and with what."}
     return {
-        "tools": [_describe_tool(tool) for tool in limit_by_size(tools)],
+        "tools": [_describe_tool(tool, with_returns) for tool in limit_by_size(tools)],
         "note": "You can call these from your next turn on.",
     }
 
@@ -59,7 +59,10 @@ def parse_tool_names(content: str) -> list[str]:
         return []
 
 
-def _describe_tool(tool: Tool) -> dict[str, object]:
+def _describe_tool(tool: Tool, with_returns: bool) -> dict[str, object]:
     if estimate_tool_bytes(tool) > MAX_TOOL_BYTES:
         return {"name": tool.name, "description": tool.description[:MAX_TOOL_BYTES]}
-    return {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    described: dict[str, object] = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    if with_returns and tool.returns is not None and len(msgspec.json.encode(tool.returns)) <= MAX_TOOL_BYTES:
+        described["returns"] = tool.returns
+    return described

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from toolyard.core.json_types import is_list
 from toolyard.core.tools.definition import Tool
-from toolyard.core.tools.templates import split_template
+from toolyard.core.tools.templates import list_examples, split_template
 from toolyard.tool_index.concepts import (
     find_concepts,
     find_query_actions,
@@ -273,7 +273,9 @@ def _list_texts(tool: Tool) -> WeightedTexts:
     yield tool.name, NAME_WEIGHT
     yield " ".join(join_pairs(tool.name.split("_"))), PARAMETER_WEIGHT
     yield tool.description, DESCRIPTION_WEIGHT
-    yield from ((" ".join(text for text, _ in split_template(example)), EXAMPLE_WEIGHT) for example in tool.examples)
+    yield from (
+        (" ".join(text for text, _ in split_template(example)), EXAMPLE_WEIGHT) for example in list_examples(tool)
+    )
     yield from _list_schema_texts({**tool.parameters, "description": ""}, 0)
 
 

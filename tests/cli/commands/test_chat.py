@@ -23,7 +23,7 @@ def test_the_demo_needs_nothing_and_keeps_nothing(tmp_path: Path) -> None:
     done = run_toolyard(tmp_path, "chat", "--demo", input_text="add milk to groceries\nshow my groceries\n")
     assert done.code == 0, done.errors
     assert "→ add_to_groceries …" in done.out and "← add_to_groceries: ok" in done.out
-    assert "Add to groceries: item milk" in done.out
+    assert "Added 1 milk to the grocery list." in done.out
     assert "\n- milk" in done.out.split("→ show_groceries")[1]
     assert not (tmp_path / "data").exists()
 
@@ -86,7 +86,7 @@ def test_input_that_ends_at_a_question_leaves_the_run_waiting(tmp_path: Path) ->
 
 def test_one_question_prints_its_answer_and_nothing_else(tmp_path: Path) -> None:
     done = run_toolyard(tmp_path, "chat", "--demo", "add milk to groceries")
-    assert (done.code, done.errors) == (0, "") and done.out.startswith("Add to groceries: item milk")
+    assert (done.code, done.errors) == (0, "") and done.out.startswith("Added 1 milk to the grocery list.")
     assert "→" not in done.out
     (tmp_path / "my_tools.py").write_text(TOOLS)
     with start_server(tmp_path, "--tools", "./my_tools.py") as server:

@@ -26,6 +26,20 @@ run_seconds = 60.0
 [tool.mail]
 approval = "always"
 
+[web_search]
+
+[redact]
+own = { staff = "EMP-[0-9]{6}" }
+
+[divisions.food]
+
+[tenants.acme]
+tools = ["mail"]
+limits = { run_tokens = 50 }
+
+[tenants.acme.divisions.food]
+prompt = "Sell bread."
+
 [servers.mail]
 url = "http://127.0.0.1:9/mcp"
 headers = { X-Key = "${MAIL}" }
@@ -73,6 +87,16 @@ def test_settings_are_imported_shown_with_their_sources_and_exported_without_sec
         "model_options": {"shop:small": {"temperature": 0.5}},
         "limits": {"run_seconds": 60.0},
         "tool": {"mail": {"approval": "always"}},
+        "web_search": {},
+        "redact": {"own": {"staff": "EMP-[0-9]{6}"}},
+        "divisions": {"food": {}},
+        "tenants": {
+            "acme": {
+                "tools": ["mail"],
+                "limits": {"run_tokens": 50},
+                "divisions": {"food": {"prompt": "Sell bread."}},
+            }
+        },
         "servers": {
             "mail": {"url": "http://127.0.0.1:9/mcp", "headers": {"X-Key": "${SERVERS_MAIL_HEADERS_X_KEY}"}},
             "notes": {
@@ -124,3 +148,32 @@ def test_an_import_is_checked_as_the_file_is_and_stores_nothing_that_is_wrong(tm
     refused = run_toolyard(tmp_path, "config", "import", "stored.toml")
     assert refused.code == 1 and "general.model" in refused.errors and "nothing was stored" in refused.errors
     assert run_toolyard(tmp_path, "config", "export").out == "\n"
+
+
+REFUSED = (
+    ('[providers.openai]\napi_key = "x"\n[model_options."openai:a"]\nseed = 2\n', "providers.openai is set in"),
+    ('[servers.near]\nurl = "http://127.0.0.1:9/mcp"\n[model_options."openai:a"]\nseed = 2\n', "near"),
+    ('model = "nobody:x"\n[servers.other]\nurl = "http://127.0.0.1:9/mcp"\n', "general.model"),
+)
+"""Files in which one entry is refused, and a part of the reason."""
+
+
+def test_an_import_of_which_one_entry_is_refused_stores_none(tmp_path: Path) -> None:
+    (tmp_path / "toolyard.toml").write_text(
+        '[providers.openai]\napi_key = "of-the-file"\n[servers.near]\nurl = "http://127.0.0.1:9/mcp"\n'
+    )
+
+    def refuse_all() -> None:
+        for content, reason in REFUSED:
+            (tmp_path / "stored.toml").write_text(content)
+            refused = run_toolyard(tmp_path, "config", "import", "stored.toml")
+            assert refused.code == 1 and reason in refused.errors, refused.errors
+            assert "nothing was stored" in refused.errors
+            assert run_toolyard(tmp_path, "config", "export").out == "\n"
+
+    refuse_all()
+    with start_server(tmp_path):
+        refuse_all()
+        rules = '[tool.of_a_server]\napproval = "always"\n[servers.more]\nurl = "http://127.0.0.1:9/mcp"\n'
+        (tmp_path / "stored.toml").write_text(rules)
+        assert run_toolyard(tmp_path, "config", "import", "stored.toml").code == 0

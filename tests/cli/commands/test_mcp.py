@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from cli.process import TIMEOUT_S, build_environment, request_json, run_toolyard, start_server
+from cli.process import PROGRAM, TIMEOUT_S, build_environment, request_json, run_toolyard, start_server
+from forked_python import ForkedPython
 
 Json = Any
 ODD = Path(__file__).parents[2] / "surfaces" / "unusual_mcp_server.py"
@@ -80,9 +81,13 @@ class McpProcess:
 def start_mcp(folder: Path, *arguments: str) -> Generator[McpProcess]:
     (folder / "my_tools.py").write_text(TOOLS)
     (folder / "toolyard.toml").write_text('tools = ["./my_tools.py"]\n')
-    command = [sys.executable, "-m", "toolyard", "mcp", *arguments]
-    process = subprocess.Popen(
-        command, cwd=folder, env=build_environment(folder), stdin=-1, stdout=-1, stderr=subprocess.DEVNULL
+    process = ForkedPython(
+        [*PROGRAM, "mcp", *arguments],
+        cwd=folder,
+        env=build_environment(folder),
+        stdin=-1,
+        stdout=-1,
+        stderr=subprocess.DEVNULL,
     )
     watchdog = threading.Timer(2 * TIMEOUT_S, process.kill)  # whoever waits for a line then reads the end
     watchdog.start()

@@ -1,7 +1,6 @@
 """`toolyard servers`: MCP servers of a running server, added, looked at, called, accepted, stopped, removed, kept."""
 
 import json
-import subprocess
 import sys
 import time
 import urllib.error
@@ -11,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.process import TIMEOUT_S, CommandResult, build_environment, run_toolyard, start_server
+from cli.process import PROGRAM, TIMEOUT_S, CommandResult, build_environment, run_toolyard, start_server
+from forked_python import ForkedPython
 from venues.mcp.modern import SIGNED, serve_blocking
 from venues.mcp.plain import PlainServer
 
@@ -74,10 +74,8 @@ def test_a_person_signs_in_through_the_loopback_and_out_again(tmp_path: Path) ->
     with start_server(tmp_path), serve_blocking(SIGNED) as server:
         added = run_toolyard(tmp_path, "servers", "add", "mail", "--url", server.spec().url, "--trust")
         assert "sign in: `toolyard servers login mail`" in added.out, added
-        command = [sys.executable, "-m", "toolyard", "servers", "login", "mail", "--no-browser"]
-        with subprocess.Popen(
-            command, cwd=tmp_path, env=build_environment(tmp_path), stdout=-1, stderr=-1, text=True
-        ) as login:
+        words, env = [*PROGRAM, "servers", "login", "mail", "--no-browser"], build_environment(tmp_path)
+        with ForkedPython(words, cwd=tmp_path, env=env, stdout=-1, stderr=-1, text=True) as login:
             assert login.stdout is not None and login.stdout.readline() == "Sign in at this address:\n"
             page = str(login.stdout.readline()).strip()
             back = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(page).query))["redirect_uri"]

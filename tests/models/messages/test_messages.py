@@ -11,7 +11,7 @@ from toolyard.core.conversation.events import TurnEnded
 from toolyard.core.conversation.history import History
 from toolyard.core.errors import Misconfigured
 from toolyard.core.items import Call, Item, Result
-from toolyard.core.settings.options import Options
+from toolyard.core.settings.models.options import Options
 from toolyard.core.tools.definition import Tool
 from toolyard.models.chat.model import Retry
 from toolyard.models.fallback import ConfiguredModel

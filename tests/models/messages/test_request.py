@@ -25,8 +25,9 @@ from toolyard.core.items import (
     SystemText,
     UserMessage,
 )
-from toolyard.core.settings.options import Options
-from toolyard.core.tools.definition import ProviderOptions, Tool, UserLocation
+from toolyard.core.settings.models.options import Options
+from toolyard.core.settings.web_search import UserLocation
+from toolyard.core.tools.definition import ProviderOptions, Tool
 from toolyard.models.messages import from_wire, to_wire
 from toolyard.models.messages.history import HISTORY_OMITTED
 from toolyard.models.messages.request import CONTINUE_TEXT

@@ -17,6 +17,7 @@ from toolyard import Yard, tool
 from toolyard.app import open_store
 from toolyard.core.errors import Misconfigured, StoreDown, ToolyardError
 from toolyard.core.store import (
+    LOG_FORMAT,
     Append,
     CatalogQuery,
     Claim,
@@ -339,3 +340,15 @@ async def test_statements_for_a_pooler_need_no_session(postgres_url: str) -> Non
             store.tell(store.replica, b"hint")
             await asyncio.sleep(0.01)
     await store.close()
+
+
+async def test_the_oldest_format_is_that_of_the_oldest_replica_that_lives(postgres_url: str) -> None:
+    store = await open_store(postgres_url)
+    try:
+        assert await store.read_oldest_format() == LOG_FORMAT
+        for alive_until, expected in (("now() - interval '1 second'", LOG_FORMAT), ("now() + interval '1 hour'", 1)):
+            row = f"('older-{expected}', 'p', {alive_until})"
+            await execute(postgres_url, f"INSERT INTO replicas (id, process, alive_until) VALUES {row}")
+            assert await store.read_oldest_format() == expected
+    finally:
+        await store.close()

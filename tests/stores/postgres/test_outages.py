@@ -12,10 +12,16 @@ from postgres import PostgresServer, create_database, start_own_server
 from support import wait_until
 from toolyard.core.conversation.events import Entry, StopRequested
 from toolyard.core.errors import StoreDown
-from toolyard.core.store import Append, Claim, OwnedElsewhere
+from toolyard.core.store import Append, Claim, OwnedElsewhere, RecordChange
+from toolyard.core.store.audit_chain import AuditRecord
 from toolyard.stores.postgres import PostgresStore
+from toolyard.stores.postgres.connections import LOCK_TIMEOUT_S
 from toolyard.stores.postgres_settings import PostgresSettings
 
+CHAIN_LOCK = 0x546F6F6C41756474
+WAITING_FOR = """SELECT extract(epoch FROM clock_timestamp() - min(a.query_start))::float8
+FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.locktype = 'advisory' AND NOT l.granted"""
+"""How many seconds a connection has waited for an advisory lock."""
 SETTINGS = PostgresSettings(lease_s=2.0, connect_timeout_s=1.0)
 
 
@@ -263,3 +269,24 @@ async def test_followers_are_recorded_again_after_a_crash_and_the_handler_is_tol
     answer = await first.claim("c")
     assert isinstance(answer, Claim) and answer.epoch == epoch + 1
     assert answer.followers == (second.replica,)
+
+
+async def test_a_change_waits_for_another_replica_that_holds_the_audit_log_for_longer_than_a_row_may_be_locked(
+    url: str, stores: tuple[PostgresStore, PostgresStore]
+) -> None:
+    audit = AuditRecord(at=1.0, action="setting.set", target="x")
+    holder, observer = await asyncpg.connect(url), await asyncpg.connect(url)
+    try:
+        async with holder.transaction():
+            await holder.execute("SELECT pg_advisory_xact_lock($1)", CHAIN_LOCK)
+            change = RecordChange(kind="test", name="x", body=b"1", audit=audit)
+            waiting = asyncio.create_task(stores[0].change_records([change]))
+            seconds = 0.0
+            while seconds < 1.5 * LOCK_TIMEOUT_S and not waiting.done():
+                seconds = await observer.fetchval(WAITING_FOR) or 0.0
+                await asyncio.sleep(0.02)
+        await waiting
+    finally:
+        await holder.close()
+        await observer.close()
+    assert await stores[1].read_record("test", "x") == b"1"

@@ -6,6 +6,7 @@ import unicodedata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,12 +14,13 @@ from stores.sqlite.opening import open_store
 from support import append_entries, claim_epoch
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.events import ConversationOpened, Entry, MessageAdded, RunQueued
+from toolyard.core.conversation.search_texts import fold_case
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.items import TextPart, UserMessage
 from toolyard.core.store import CatalogQuery, Key, Store
-from toolyard.stores.entries import fold_case
 from toolyard.stores.memory import MemoryStore
 from toolyard.stores.search_terms import SCAN_SIZE
+from toolyard.stores.sqlite import search
 from toolyard.stores.sqlite.store import SqliteStore
 
 OWNER = Caller(user="ana", tenant="acme")
@@ -121,5 +123,7 @@ def test_every_letter_is_found_as_in_memory(texts: list[str], titles: str, sough
         finally:
             await sqlite.close()
 
-    with TemporaryDirectory() as directory:
+    with TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
+        # Of thousands of searches, one may wait that long on a busy machine.
+        patch.setattr(search, "MAX_SEARCH_S", 60.0)
         asyncio.run(main(directory))

@@ -118,7 +118,7 @@ async def test_it_gets_the_same_tables_as_a_new_file(tmp_path: Path) -> None:
         async with open_store(path):
             pass
     assert version_and_tables(old) == version_and_tables(new)
-    assert version_and_tables(new)[0] == SCHEMA_VERSION == 11
+    assert version_and_tables(new)[0] == SCHEMA_VERSION == 12
 
 
 async def test_a_copy_of_the_earlier_version_is_kept_and_named_in_the_log(

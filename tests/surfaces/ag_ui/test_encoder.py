@@ -39,8 +39,8 @@ from toolyard.core.settings.limits import Limits
 from toolyard.surfaces.ag_ui.encoder import AgUiEncoder, StreamRequest
 from toolyard.surfaces.ag_ui.messages import build_messages, list_message_ids
 from toolyard.surfaces.http.sse import StreamEncoder
-from toolyard.surfaces.shared.run_encoder import RunEncoder
-from toolyard.surfaces.shared.run_notices import RunNotices
+from toolyard.surfaces.shared.runs.encoder import RunEncoder
+from toolyard.surfaces.shared.runs.notices import RunNotices
 
 ANN = Caller(user="ann")
 

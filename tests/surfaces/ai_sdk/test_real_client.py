@@ -154,6 +154,32 @@ async def test_an_approval_is_granted(process: ChatProcess, version: str) -> Non
         assert (len(state.messages), state.text, state.error) == (2, "Ordered.", "")
 
 
+async def test_calls_inside_a_program_are_approved_one_after_the_other(process: ChatProcess) -> None:
+    code = "a = await order(item='milk')\nb = await order(item='tea', count=2)\n[a, b]"
+    async with serve(process, [call("run_code", code=code), say("Done.")], [order], code=True) as served:
+        chat = await served.open_chat(automatic=True)
+        first = (await chat.send("Go")).get_tool("order")
+        assert (first["state"], first["input"]) == ("approval-requested", {"item": "milk"})
+        second = (await chat.decide(first["approval"]["id"], True)).get_tool("order")
+        assert (second["state"], second["input"]) == ("approval-requested", {"item": "tea", "count": 2})
+        state = await chat.decide(second["approval"]["id"], True)
+        assert state.get_tool("run_code")["output"] == {"value": ["ordered 1 milk", "ordered 2 tea"]}
+        assert (state.text, state.status, state.error) == ("Done.", "ready", "")
+
+
+async def test_calls_that_a_program_makes_at_once_are_sent_together_when_all_are_decided(process: ChatProcess) -> None:
+    code = "import asyncio\nawait asyncio.gather(order(item='milk'), order(item='tea'))"
+    async with serve(process, [call("run_code", code=code), say("Done.")], [order], code=True) as served:
+        chat = await served.open_chat(automatic=True)
+        asked = [part for part in (await chat.send("Go")).last_parts if part["type"] == "tool-order"]
+        assert [part["input"] for part in asked] == [{"item": "milk"}, {"item": "tea"}]
+        waiting = await chat.decide(asked[0]["approval"]["id"], True)
+        assert waiting.requests == []
+        state = await chat.decide(asked[1]["approval"]["id"], True)
+        assert state.get_tool("run_code")["output"] == {"value": ["ordered 1 milk", "ordered 1 tea"]}
+        assert (state.text, state.error) == ("Done.", "")
+
+
 async def test_an_approval_is_denied(process: ChatProcess) -> None:
     async with serve(process, [call("order", item="milk"), say("As you like.")], [order]) as served:
         chat = await served.open_chat(automatic=True)

@@ -55,6 +55,7 @@ async def test_a_history_that_no_provider_would_take_is_422_with_the_index(messa
         ({"messages": [user_message("a")], "tools": [{"name": "x", "parameters": {"type": "objekt"}}]}, "type object"),
         ({"messages": [user_message("a")], "tools": [{"name": "x", "sources": {"a": 7}}]}, "some fields are wrong"),
         ({"messages": [user_message("a")], "tools": [{"name": "x", "examples": ["e" * 501]}]}, "some fields are wrong"),
+        ({"messages": [user_message("a")], "tools": [{"name": "x", "propose": ["is {gone}"]}]}, "have a slot 'gone'"),
         (
             {"messages": [user_message("a")], "tools": [{"name": "x", "inputSchema": {"properties": 7}}]},
             "valid JSON Schema",

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from support import open_yard
-from surfaces.api_client import Json, build_key, open_api_client
+from surfaces.api_client import Json, build_key, build_yard, connect_api_client, open_api_client
 from toolyard import RunWaiting, tool
 from toolyard.core.conversation.branches import Branch
 from toolyard.core.conversation.commands import Delete
@@ -17,7 +17,7 @@ from toolyard.core.conversation.events import Entry, RunEnded
 from toolyard.core.conversation.history import History
 from toolyard.core.items import ModelText, Result, TextPart, UserMessage
 from toolyard.surfaces.conversations.conversations import build_branch_summaries
-from toolyard.testing import call, say
+from toolyard.testing import Scripted, call, say
 from toolyard.yard import LOCAL_CALLER
 
 LONG = "word " * 20_000
@@ -181,3 +181,17 @@ def test_the_list_of_branches_costs_nothing_for_the_messages_that_they_share() -
         assert (second.parent, second.first, second.messages) == (f"item_{messages - 1}", "own_1", 1)
         costs.append(count_function_calls(partial(build_branch_summaries, history, branches)))
     assert costs[1] < 2 * costs[0], costs
+
+
+async def test_a_message_is_answered_again_by_another_model_and_both_answers_are_kept() -> None:
+    models = {"one": Scripted([say("of one")]), "two": Scripted([say("of two")])}
+    yard = build_yard("one", named_model=models.__getitem__)
+    async with yard, connect_api_client(yard) as http:
+        path = await http.create_conversation()
+        question = (await http.post(f"{path}/chat", {"content": "which?"}))["user_message"]["id"]
+        await http.post(f"{path}/rewind", {"to": question})
+        again = await http.post(f"{path}/chat", {"content": "", "model": "two"})
+        assert again["assistant_message"]["content"] == "of two"
+        conversation = (await http.get(path))["conversation"]
+        assert [message["content"] for message in conversation["messages"]] == ["which?", "of two"]
+        assert (conversation["model"], len(conversation["branches"])) == ("", 1)

@@ -15,7 +15,7 @@ from toolyard.core.items import (
     UserMessage,
 )
 from toolyard.core.store import ConversationCard
-from toolyard.surfaces.conversations.transcript import TranscriptContent, build_transcript, render_markdown
+from toolyard.surfaces.conversations.sharing.transcript import TranscriptContent, build_transcript, render_markdown
 
 CARD = ConversationCard(
     id="c", user="ann", tenant="", title="Milk\n# and more", description="", created_at=0.0, updated_at=0.0

@@ -80,6 +80,32 @@ async def test_the_official_client_over_http(mode: Mode) -> None:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_the_official_client_sends_a_program_and_decides_on_its_calls(mode: Mode) -> None:
+    asked: list[str] = []
+
+    async def decide(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
+        asked.append(params.message.partition("?")[0])
+        return types.ElicitResult(action="accept", content={"approve": '"number": 7' in params.message})
+
+    code = """
+kept = []
+for number in (7, 8):
+    try:
+        await delete_order(number=number)
+    except PermissionError:
+        kept.append(number)
+[kept, (await opening_hours(day='Sunday'))['open']]
+"""
+    async with asyncio.timeout(30), AsyncExitStack() as stack:
+        yard = await stack.enter_async_context(build_yard((), tools=[opening_hours, delete_order], code=True))
+        url = await stack.enter_async_context(serve_yard(yard))
+        client = await stack.enter_async_context(Client(f"{url}/mcp", mode=mode, elicitation_callback=decide))
+        result = await client.call_tool("run_code", {"code": code})
+        assert result.structured_content == {"value": [[8], "9 to 18"]}
+        assert asked == ["Line 5 of the program: may the tool delete_order run with these arguments"] * 2
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_the_official_client_over_standard_streams(mode: Mode, tmp_path: Path) -> None:
     (tmp_path / "my_tools.py").write_text(TOOLS)
     words = ["-m", "toolyard", "mcp", "--tools", "./my_tools.py", "--store", "memory:"]

@@ -18,7 +18,7 @@ from toolyard.surfaces.mcp import sessions
 FORM: Json = {"elicitation": {}}
 
 
-@tool(read_only=True)
+@tool(title="Opening hours", read_only=True)
 def opening_hours(day: str) -> dict[str, str]:
     """When the shop is open."""
     return {"day": day, "open": "9 to 18"}
@@ -85,7 +85,7 @@ async def test_a_modern_client_discovers_lists_and_calls_without_any_session() -
         assert (listed.result["cacheScope"], listed.result["resultType"]) == ("private", "complete")
         (hours,) = [tool for tool in listed.result["tools"] if tool["name"] == "opening_hours"]
         assert hours["inputSchema"]["required"] == ["day"] and hours["inputSchema"]["type"] == "object"
-        assert hours["annotations"] == {"readOnlyHint": True}
+        assert (hours["title"], hours["annotations"]) == ("Opening hours", {"readOnlyHint": True})
         called = await host.call_tool("opening_hours", {"day": "Sunday"})
         assert (called.status, called.headers["content-type"]) == (200, "application/json")
         assert "mcp-session-id" not in called.headers

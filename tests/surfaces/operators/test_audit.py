@@ -1,6 +1,7 @@
 """The audit log over HTTP: who did what is there before it takes effect, each tenant sees its own, and no secret is."""
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import AsyncGenerator, Sequence
@@ -85,8 +86,12 @@ async def test_a_new_secret_of_a_key_has_an_entry_without_it() -> None:
         await http.with_key("root").post("/keys", {"name": "new", "user": "bob", "tenant": "t"}, expect=201)
         rotated = await http.with_key("root").post("/keys/new/rotate", {"overlap_s": 60})
         assert await list_actions(http) == ["key.add new", "key.rotate new"]
-        (entry, _) = await list_entries(http)
+        (entry, added) = await list_entries(http)
         assert (entry["actor"], entry["tenant"]) == ("root", "t") and rotated["secret"] not in str(entry)
+        first, second = json.loads(added["change"]), json.loads(entry["change"])
+        assert first["before"] is None and first["after"] == second["before"]
+        assert {**second["after"], "previous_until": 0} == {**second["before"], "previous_until": 0}
+        assert "hash" not in added["change"] + entry["change"]
 
 
 async def test_each_kind_of_change_has_its_entry() -> None:
@@ -347,6 +352,28 @@ async def test_a_change_of_a_server_that_cannot_be_stored_has_an_entry_that_says
         (failed,) = await list_entries(http)
         assert (failed["action"], failed["target"], failed["outcome"]) == ("server.add", "far", "failed")
         assert (await http.with_key("root").get("/servers"))["servers"] == []
+
+
+async def test_a_change_of_a_key_that_cannot_be_stored_changes_nothing_and_has_an_entry_that_says_so() -> None:
+    key, other = (replace(build_key(name, tenant=""), name=name) for name in ("old", "other"))
+    store = FailingStore()
+    await store.save_key(key)
+    await store.save_key(other)
+    async with open_api_client(keys=KEYS, opened_store=store) as http:
+        root = http.with_key("root")
+        await root.post("/keys", {"name": "new", "user": "new"}, expect=503)
+        await root.post("/keys/old/rotate", expect=503)
+        await root.delete("/keys/old", expect=503)
+        entries = [(entry["action"], entry["target"], entry["outcome"]) for entry in await list_entries(http)]
+        assert sorted(entries) == [
+            ("key.add", "new", "failed"),
+            ("key.revoke", "old", "failed"),
+            ("key.rotate", "old", "failed"),
+        ]
+        assert await store.keys() == [key, other]
+        await http.with_key("old").get("/tools")
+        names = {row["name"] for row in (await root.get("/keys"))["keys"]}
+        assert names == {"old", "other", *(key.name for key in KEYS)}
 
 
 @asynccontextmanager

@@ -30,12 +30,48 @@ async def open_client_with_keys(*keys: Key) -> AsyncGenerator[SocketClient, None
 
 async def test_the_first_key_is_made_by_whoever_is_local_and_then_asked_for() -> None:
     async with open_client_with_keys() as http:
+        for useless, field in (({}, "roles"), ({"roles": ["admin"], "tenant": "acme"}, "tenant")):
+            status, reply, _ = await http.ask("POST", "/keys", {"name": "me", "user": "ann", **useless})
+            assert (status, reply["details"]) == (422, {"field": field}), "nobody could make another key"
         status, created, _ = await http.ask("POST", "/keys", {"name": "me", "user": "ann", "roles": ["admin"]})
         assert status == 201 and str(created["secret"]).startswith("ty_")
         assert (await http.ask("GET", "/keys"))[0] == 401
         status, key_list, _ = await http.ask("GET", "/keys", x_api_key=str(created["secret"]))
         assert status == 200 and key_list["count"] == 1
         assert "hash" not in str(key_list) and str(created["secret"]) not in str(key_list)
+
+
+@pytest.mark.parametrize("limits", [{"expires_at": 9e9}, {"not_before": 9e9}, {"origins": ["https://shop.example"]}])
+async def test_the_first_key_locks_nobody_out_later(limits: dict[str, object]) -> None:
+    first = {"name": "me", "user": "ann", "roles": ["admin"]}
+    async with open_client_with_keys() as http:
+        status, reply, _ = await http.ask("POST", "/keys", {**first, **limits})
+        assert (status, reply["details"]) == (422, {"field": next(iter(limits))})
+        assert (await http.ask("POST", "/keys", first))[0] == 201
+
+
+async def test_whoever_changes_a_key_that_somebody_else_has_changed_is_told_and_changes_nothing() -> None:
+    async with open_client_with_keys(make_key("boss", "admin")) as http:
+
+        async def list_keys() -> dict[str, dict[str, object]]:
+            _, listed, _ = await http.ask("GET", "/keys", x_api_key="boss")
+            return {str(key["name"]): key for key in cast(list[dict[str, object]], listed["keys"])}
+
+        assert (await http.ask("POST", "/keys", {"name": "app", "user": "ann"}, x_api_key="boss"))[0] == 201
+        seen = (await list_keys())["app"]
+        boss = {"x_api_key": "boss", "if_match": f'"{seen["version"]}"'}
+        status, rotated, _ = await http.ask("POST", "/keys/app/rotate", {}, **boss)
+        assert status == 200 and seen["version"]
+        for method, path in (("POST", "/keys/app/rotate"), ("DELETE", "/keys/app")):
+            status, reply, _ = await http.ask(method, path, {} if method == "POST" else None, **boss)
+            newer = cast(dict[str, object], reply["details"])["current"]
+            assert (status, reply["error_type"]) == (412, "outdated")
+            assert cast(dict[str, object], newer)["version"] == cast(dict[str, object], rotated["key"])["version"]
+        assert (await http.ask("GET", "/me", x_api_key=str(rotated["secret"])))[0] == 200
+        now = (await list_keys())["app"]
+        assert (await http.ask("DELETE", "/keys/app", **{**boss, "if_match": f'"{now["version"]}"'}))[0] == 200
+        status, reply, _ = await http.ask("DELETE", "/keys/boss", x_api_key="boss", if_match='"of the file"')
+        assert status == 412 and (await list_keys())["boss"]["version"] == ""
 
 
 async def test_keys_are_the_business_of_administrators() -> None:

@@ -1,6 +1,7 @@
 """Who reads the metrics, and that they are there."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import aiohttp
 import pytest
@@ -28,19 +29,22 @@ KEYS = [
 ]
 
 
-async def scrape_metrics(yard: Yard, headers: dict[str, str]) -> tuple[int, str, str]:
-    async with (
-        connect_client(yard) as http,
-        aiohttp.ClientSession() as session,
-        session.get(f"{http.url}/metrics", headers=headers) as answer,
-    ):
-        return answer.status, answer.headers["content-type"], await answer.text()
+async def scrape_metrics(
+    yard: Yard, headers: dict[str, str], first: Callable[[], Awaitable[object]] | None = None
+) -> tuple[int, str, str]:
+    """Return the answer of a server that has done something `first`. It counts from its first request on."""
+    async with connect_client(yard) as http, aiohttp.ClientSession() as session:
+        async with session.get(f"{http.url}/readyz"):
+            pass
+        if first is not None:
+            await first()
+        async with session.get(f"{http.url}/metrics", headers=headers) as answer:
+            return answer.status, answer.headers["content-type"], await answer.text()
 
 
 async def test_without_a_key_the_local_caller_reads_them_as_prometheus_wants_them() -> None:
     async with asyncio.timeout(30), Yard(model=Scripted([say("hi")])) as yard:
-        await collect_events(yard.run("hello"))
-        status, kind, text = await scrape_metrics(yard, {})
+        status, kind, text = await scrape_metrics(yard, {}, first=lambda: collect_events(yard.run("hello")))
         assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
         assert 'toolyard_runs_total{ending="done"} 1\n' in text
         assert "toolyard_runs_waiting 0\n" in text

@@ -1,99 +1,140 @@
-"""The file, a variable and a flag come before the store, for every kind of setting: an entry is never mixed."""
+"""What counts of a setting that is set twice: a flag, then a variable, then the file, then the store."""
 
-import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from dataclasses import replace
+import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
-import pytest
+from msgspec import inspect
+from msgspec.structs import replace
 
-from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
-from support import TEST_TIMEOUT_S
-from surfaces.api_client import ApiClient, Json, connect_api_client
+from surfaces.api_client import Json, connect_api_client
+from surfaces.unconfigured import PROVIDER, open_unconfigured
 from toolyard import Yard
-from toolyard.server.config import load_with_sources
+from toolyard.app import SystemClock, Wiring, open_store
+from toolyard.core.settings.runtime import GENERAL, EntryId, RuntimeSettings, build_settings, get_runtime_type
+from toolyard.engine.settings.setting_store import SettingStore
+from toolyard.server.config import load_tools, load_with_sources
 from toolyard.server.wiring import build_wiring
+from toolyard.venues.mcp.auth.sealed_records import SealedRecords
 
-TOOLS = """
-from toolyard import tool
+SECRET = "a secret of at least thirty-two characters"
+TOOLS = "from toolyard import tool\n\n@tool\ndef pay() -> str:\n    return 'paid'\n"
 
-@tool
-def pay() -> str:
-    "Pay."
-    return "paid"
-"""
-STORED: dict[str, Json] = {
-    "general/model": "toolyard:offline",
-    "general/models": ["openai:gpt-5*"],
-    "general/system_prompt": "Of the store.",
-    "general/limits": {"turns_per_request": 7},
-    "general/trust": {"after_untrusted": "deny"},
-    "providers/shop": {"base_url": "https://store.example/v1"},
-    "model_options/openai:gpt-5": {"seed": 1},
-    "model_access/openai:*": {"roles": ["store"]},
-    "tool/pay": {"approval": "always", "roles": ["store"]},
+
+class Row(NamedTuple):
+    """An entry, and what the store, the file, a variable and a flag say of it; empty where they say nothing."""
+
+    path: str
+    stored: Json | str | list[str]
+    file: str = ""
+    variable: tuple[str, str] | None = None
+    flag: tuple[str, str] | None = None
+
+    @property
+    def entry(self) -> EntryId:
+        kind, _, name = self.path.partition("/")
+        return EntryId(kind, name)
+
+
+ROWS = (
+    Row("general/model", "shop:small", 'model = "openai:of-the-file"', flag=("model", "toolyard:offline")),
+    Row("general/models", ["shop:large"], 'models = ["toolyard:offline"]'),
+    Row("general/system_prompt", "Of the store.", 'system_prompt = "Of the file."'),
+    Row("general/limits", {"run_tokens": 7}, "[limits]\nrun_seconds = 9", ("TOOLYARD_LIMITS__RUN_SECONDS", "8")),
+    Row("general/trust", {"after_untrusted": "allow"}, '[trust]\nafter_untrusted = "deny"'),
+    Row("general/web_search", {"prefer": "off"}, "[web_search]\nmax_uses = 2"),
+    Row("general/redact", {"own": {"staff": "EMP-[0-9]{4}"}}, '[redact]\npatterns = ["jwt"]'),
+    Row("providers/openai", {"api_key": "stored"}, '[providers.openai]\napi_key = "of-the-file"'),
+    Row("model_options/openai:a", {"seed": 1, "window": 9_000}, '[model_options."openai:a"]\nseed = 2'),
+    Row("model_access/openai:*", {"roles": ["stored"]}, '[model_access."openai:*"]\nroles = ["file"]'),
+    Row("tool/pay", {"approval": "never"}, variable=("TOOLYARD_TOOL__PAY__APPROVAL", "ask")),
+    Row("prices/openai:a", {"input": 1, "output": 1}, '[prices."openai:a"]\ninput = 2\noutput = 2'),
+    Row("budgets/team", {"amount": 1, "window": "total"}, '[budgets.team]\namount = 2\nwindow = "total"'),
+    Row("divisions/food", {"prompt": "Of the store."}, '[divisions.food]\nprompt = "Of the file."'),
+    Row("tenants/acme", {"tools": "all"}, '[tenants.acme]\nlanguage = "de"'),
+)
+OTHERS: Mapping[str, Json] = {
+    "providers/shop": {"base_url": "http://127.0.0.1:9/v1"},
+    "model_options/openai:b": {"seed": 3},
+    "divisions/toys": {"language": "de"},
 }
-TABLE: list[tuple[str, str, dict[str, str], Json]] = [
-    ("general/model", 'model = "toolyard:offline"', {}, "toolyard:offline"),
-    ("general/models", "", {"TOOLYARD_MODELS": "openai:gpt-4*"}, ["openai:gpt-4*"]),
-    ("general/system_prompt", 'system_prompt = "Of the file."', {}, "Of the file."),
-    ("general/limits", "[limits]\nrun_tokens = 5", {}, {"run_tokens": 5}),
-    ("general/limits", "", {"TOOLYARD_LIMITS__RUN_TOKENS": "6"}, {"run_tokens": 6}),
-    ("general/trust", '[trust]\nafter_untrusted = "allow"', {}, {"after_untrusted": "allow"}),
-    ("providers/shop", '[providers.shop]\nbase_url = "https://file.example/v1"', {},
-     {"base_url": "https://file.example/v1"}),
-    ("model_options/openai:gpt-5", '[model_options."openai:gpt-5"]\nseed = 2', {}, {"seed": 2}),
-    ("model_access/openai:*", '[model_access."openai:*"]\nroles = ["file"]', {}, {"roles": ["file"]}),
-    ("tool/pay", '[tool.pay]\nroles = ["file"]', {}, {"roles": ["file"]}),
-    ("tool/pay", "", {"TOOLYARD_TOOL__PAY__APPROVAL": "ask"}, {"approval": "ask"}),
-]  # fmt: skip
+"""Entries that only the store has, of kinds that the file has too."""
 
 
-@asynccontextmanager
-async def serve(
-    folder: Path, database: MemoryDatabase, toml: str = "", environment: dict[str, str] | None = None
-) -> AsyncGenerator[ApiClient]:
-    (folder / "my_tools.py").write_text(TOOLS)
+def write_file(folder: Path) -> tuple[Path, dict[str, str]]:
+    """Write the file; return it, and where each entry of the rows is set first."""
+    lines: list[str] = []
+    places: dict[str, str] = {}
     file = folder / "toolyard.toml"
-    file.write_text(f"tools = ['./my_tools.py']\nstore = 'memory:'\n{toml}")
-    config, layers = load_with_sources(file, {"HOME": str(folder), **(environment or {})}, {})
-    wiring = replace(build_wiring(config, folder, layers), opened_store=SharedMemoryStore(database))
-    async with asyncio.timeout(TEST_TIMEOUT_S), Yard.from_wiring(wiring) as yard, connect_api_client(yard) as http:
-        yield http
+    for row in sorted(ROWS, key=lambda row: row.file.startswith("[")):  # values at the top come before the tables
+        if row.file:
+            places[row.path] = f"{file} line {len(lines) + 1}"
+            lines += row.file.splitlines()
+    for row in ROWS:
+        if row.flag or (row.variable and not row.file):
+            places[row.path] = f"--{row.flag[0]}" if row.flag else str(row.variable and row.variable[0])
+    file.write_text("\n".join(lines))
+    return file, places
 
 
-@pytest.mark.parametrize(("path", "toml", "environment", "value"), TABLE, ids=lambda part: str(part)[:30])
-async def test_what_is_set_at_the_start_comes_before_the_store(
-    tmp_path: Path, path: str, toml: str, environment: dict[str, str], value: Json
-) -> None:
-    database = MemoryDatabase()
-    async with serve(tmp_path, database) as http:
-        stored = (await http.put(f"/settings/{path}", {"value": STORED[path]}))["setting"]
-        assert (stored["source"], stored["value"]) == ("store", STORED[path])
-    async with serve(tmp_path, database, toml, environment) as http:
-        shown = (await http.get(f"/settings/{path}"))["setting"]
-        assert (shown["source"], shown["value"]) == ("file", value)
-        assert shown["location"] in environment or "toolyard.toml line" in shown["location"]
-        assert "is not used" in shown["conflict"]
-        await http.put(f"/settings/{path}", {"value": STORED[path]}, expect=409)
-        await http.delete(f"/settings/{path}")  # the stored one
-        assert (await http.get(f"/settings/{path}"))["setting"]["conflict"] == ""
-    async with serve(tmp_path, database) as http:
-        await http.get(f"/settings/{path}", expect=404)
+def test_the_rows_are_all_kinds_of_settings() -> None:
+    fields = get_runtime_type().fields
+    kinds = {field.name if isinstance(field.type, inspect.DictType) else f"general/{field.name}" for field in fields}
+    assert {row.path if row.entry.kind == GENERAL else row.entry.kind for row in ROWS} == kinds
 
 
-async def test_the_store_adds_nothing_to_a_rule_of_the_file(tmp_path: Path) -> None:
-    database = MemoryDatabase()
-    async with serve(tmp_path, database) as http:
-        await http.put("/settings/tool/pay", {"value": STORED["tool/pay"]})
-        assert "needs one of the roles store" in str(await http.get("/access?tool=pay"))
-    async with serve(tmp_path, database, "[tool.pay]\ntimeout_s = 5") as http:
-        access = str(await http.get("/access?tool=pay"))
-        assert "store" not in access and "'allow'" in access
+async def test_an_entry_of_the_file_a_variable_or_a_flag_is_used_before_one_of_the_store(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'yard.db'}"
+    (tmp_path / "shop.py").write_text(TOOLS)
+    async with open_unconfigured(store=store, secret=SECRET, tools=load_tools(["shop.py"], tmp_path)) as http:
+        await http.put(PROVIDER, {"value": OTHERS["providers/shop"]})
+        for path, value in (*OTHERS.items(), *((row.path, row.stored) for row in ROWS)):
+            await http.put(f"/settings/{path}", {"value": value})
+    file, places = write_file(tmp_path)
+    environment = {"HOME": str(tmp_path), **dict(row.variable for row in ROWS if row.variable)}
+    config, layers = load_with_sources(file, environment, dict(row.flag for row in ROWS if row.flag))
+    assert (config.model_names, config.limits.run_seconds, config.limits.run_tokens) == (("toolyard:offline",), 8, 0)
+    config = replace(config, store=store, tools=(str(tmp_path / "shop.py"),))
+    wiring = dataclasses.replace(build_wiring(config, tmp_path, layers), secret=SECRET)
+    assert await load_applied(store, wiring) == build_settings(
+        {EntryId(*path.split("/", 1)): value for path, value in OTHERS.items()}
+    )
+    async with Yard.from_wiring(wiring) as yard, connect_api_client(yard) as http:
+        shown = {f"{entry['kind']}/{entry['name']}": entry for entry in (await http.get("/settings"))["settings"]}
+        assert set(shown) == {*OTHERS, *(row.path for row in ROWS)}
+        assert {path for path, entry in shown.items() if entry["source"] == "store"} == set(OTHERS)
+        for row in ROWS:
+            entry, path = shown[row.path], f"/settings/{row.path}"
+            assert (entry["location"], entry["value"] == row.stored) == (places[row.path], False), row.path
+            assert f"the store has {row.entry} too, which is not used" in entry["conflict"]
+            refused = await http.put(path, {"value": row.stored}, expect=409)
+            assert places[row.path] in refused["error"]
+            await http.delete(path)
+            assert (await http.get(path))["setting"]["conflict"] == ""
+            await http.delete(path, expect=409)
 
 
-async def test_a_value_that_is_written_out_counts_as_set_also_if_it_is_the_default(tmp_path: Path) -> None:
-    async with serve(tmp_path, MemoryDatabase(), "[limits]\nturns_per_request = 50") as http:
-        refused = await http.put("/settings/general/limits", {"value": {"turns_per_request": 500}}, expect=409)
-        assert "toolyard.toml line" in refused["error"]
+async def load_applied(store: str, wiring: Wiring) -> RuntimeSettings:
+    """Return the settings of the store that are applied beside the configuration."""
+    applied: list[RuntimeSettings] = []
+
+    async def apply(settings: RuntimeSettings) -> None:
+        applied.append(settings)
+
+    opened = await open_store(store)
+    try:
+        sealer, configured = SealedRecords(opened, SECRET), wiring.configured_settings
+        settings = SettingStore(
+            opened,
+            SystemClock(),
+            sealer,
+            configured,
+            find_address=lambda entry, value: "",
+            check=lambda entry, before, after: None,
+            apply=apply,
+        )
+        await settings.load()
+    finally:
+        await opened.close()
+    return applied[0]

@@ -156,6 +156,16 @@ async def test_live_shows_what_waits_and_what_it_waits_for() -> None:
         assert (await ann.get("/live"))["runs"] == []
 
 
+async def test_live_names_the_program_and_the_line_of_a_call_that_waits() -> None:
+    script = [call("run_code", code="n = 1\nawait sell(item='gold')")]
+    async with open_api_client(script, tools=TOOLS, code=True) as http:
+        await start_chat(http, "sell it")
+        (run,) = (await http.get("/live"))["runs"]
+        program, child = run["calls"]
+        assert (program["tool"], program["phase"], program["parent"], program["line"]) == ("run_code", "nested", "", 0)
+        assert (child["tool"], child["phase"], child["parent"], child["line"]) == ("sell", "asking", program["id"], 2)
+
+
 async def test_a_tool_is_called_by_hand_and_judged_as_a_models_call_is() -> None:
     async with open_api_client((), tools=TOOLS) as http:
         conversation = await http.create_conversation("By hand")

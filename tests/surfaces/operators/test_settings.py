@@ -10,7 +10,7 @@ from surfaces.api_client import ApiClient, Json, build_key
 from surfaces.unconfigured import MODEL, PROVIDER, chat, open_unconfigured
 from toolyard import tool
 from toolyard.core.errors import StoreDown
-from toolyard.core.settings.model_cards import Provider
+from toolyard.core.settings.models.cards import Provider
 from toolyard.core.settings.runtime import EntryId
 from toolyard.core.store import RecordChange
 from toolyard.core.store.audit_chain import AuditEntry
@@ -256,7 +256,10 @@ async def test_the_answer_has_a_form_for_each_kind_and_says_which_fields_are_sec
     async with open_unconfigured() as http:
         answer = await http.get("/settings")
         forms = {form["kind"]: {field["name"]: field for field in form["fields"]} for form in answer["forms"]}
-        assert list(forms) == ["general", "providers", "model_options", "model_access", "tool", "prices", "budgets"]
+        assert list(forms) == [
+            "general", "providers", "model_options", "model_access", "tool", "prices", "budgets",
+            "divisions", "tenants",
+        ]  # fmt: skip
         assert {name for name, field in forms["providers"].items() if field["secret"]} == {"api_key", "headers"}
         assert forms["providers"]["wire"]["choices"] == ["chat", "gemini", "messages", "responses"]
         assert forms["providers"]["base_url"]["expects"] == "a URL that begins with http:// or https://"

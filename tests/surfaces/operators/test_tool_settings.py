@@ -3,19 +3,25 @@
 What widens holds from the next run on, and an open run keeps the prompt that it began with.
 """
 
+import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
-from surfaces.api_client import ApiClient, Json, open_api_client
-from toolyard import tool
-from toolyard.core.items import Call
+import pytest
+
+from surfaces.api_client import ApiClient, Json, build_key, open_api_client
+from toolyard import Context, tool
+from toolyard.core.items import Call, Result
 from toolyard.core.ports import ModelRequest
-from toolyard.core.settings.runtime import EntryId, list_forms
+from toolyard.core.settings.forms import list_forms
+from toolyard.core.settings.runtime import EntryId
 from toolyard.engine.settings.setting_store import ConfiguredEntry
 from toolyard.testing import Turn, call, say
+from venues.mcp.plain import PlainServer
 
-PAY, LOOK = "/settings/tool/pay", "/settings/tool/look"
+PAY, LOOK, FETCH = "/settings/tool/pay", "/settings/tool/look", "/settings/tool/fetch"
 LIMITS, PROMPT = "/settings/general/limits", "/settings/general/system_prompt"
 
 
@@ -32,17 +38,17 @@ def look() -> str:
 
 
 class Model:
-    """Calls `first`, then `then` for as long as it is offered, and remembers each request."""
+    """Calls `first`, then `then` so many times, and remembers each request."""
 
-    def __init__(self, then: str = "look", times: int = 1) -> None:
-        self.then, self.times = then, times
+    def __init__(self, then: str = "look", times: int = 1, first: str = "pay") -> None:
+        self.first, self.then, self.times = first, then, times
         self.requests: list[ModelRequest] = []
 
     def answer(self, request: ModelRequest) -> Turn:
         self.requests.append(request)
         made = [item.tool for item in request.history if isinstance(item, Call)]
         if not made:
-            return call("pay")
+            return call(self.first)
         return call(self.then) if len(made) <= self.times else say("done")
 
     def list_offered(self) -> list[str]:
@@ -86,6 +92,27 @@ async def test_a_tool_that_is_disabled_runs_nowhere_also_in_open_runs() -> None:
         assert "disabled" in str(await list_results(http, conversation))
         assert model.list_offered() == ["pay"]
         assert "disabled" in str(await http.get("/access?tool=look"))
+
+
+@pytest.mark.parametrize("renewed", [False, True])
+async def test_an_open_run_of_a_key_that_was_revoked_runs_nothing_more_and_asks_no_model(renewed: bool) -> None:
+    model, keys = Model(), [build_key("root", "admin", "approver", tenant="")]
+    app = {"name": "app", "user": "app"}
+    async with open_api_client(model.answer, tools=[pay, look], keys=keys) as http:
+        root = http.with_key("root")
+        secret = (await root.post("/keys", app, expect=201))["secret"]
+        conversation, waiting = await start_waiting(http.with_key(secret))
+        await root.delete("/keys/app")
+        if renewed:  # a key of the same name is another one
+            await root.post("/keys", app, expect=201)
+        await root.post(f"{waiting}/approve", {})
+        events = [event for _, event in await root.read_until_done(conversation)]
+        assert events[-1]["ending"] == "failed" and len(model.requests) == 1
+        (result,) = await list_results(root, conversation)
+        assert "not allowed: the key 'app' was revoked" in result
+        assert [event["error"] for event in events if event["type"] == "error"] == [
+            "this request goes no further: the key 'app' was revoked"
+        ]
 
 
 async def test_stricter_approvers_count_for_a_call_that_waits_already() -> None:
@@ -220,3 +247,101 @@ def test_every_field_of_a_form_says_what_it_changes() -> None:
             assert all(inner.effect.endswith(".") for inner in field.fields)
     limits = next(field for field in list_forms()[0].fields if field.name == "limits")
     assert {"turns_per_request", "requests_per_minute"} <= {inner.name for inner in limits.fields}
+
+
+async def test_an_open_run_of_a_process_that_was_restarted_goes_on_with_what_it_began_with(tmp_path: Path) -> None:
+    wiring: dict[str, Any] = {"store": f"sqlite:///{tmp_path}/yard.db", "tools": [pay, look]}
+    model = Model(then="pay")
+    async with open_api_client(model.answer, **wiring) as http:
+        await http.put(PROMPT, {"value": "Speak Latin."})
+        conversation, waiting = await start_waiting(http)
+        assert "Speak Latin." in model.requests[-1].system
+        await http.put(PROMPT, {"value": "Speak Greek."})
+        await http.put(PAY, {"value": {"approval": "never"}})  # wider
+        await http.put(LIMITS, {"value": {"turns_per_request": 2}})  # narrower
+        await http.delete(PROMPT)
+    for _ in range(2):
+        async with open_api_client(model.answer, **wiring) as http:
+            assert (await http.get("/live"))["count"] == 1
+    async with open_api_client(model.answer, **wiring) as http:
+        await http.post(f"{waiting}/approve", {})
+        await wait_for_question(http, conversation, "pay", besides=waiting)
+        assert "Speak Latin." in model.requests[-1].system
+        (second,) = [row["id"] for run in (await http.get("/live"))["runs"] for row in run["calls"] if row["waits_for"]]
+        await http.post(f"{conversation}/calls/{second}/approve", {})
+        await http.read_until_done(conversation)
+        assert len(model.requests) == 2, "the lowered limit ends the run"
+        answer = await http.post(f"{await http.create_conversation()}/chat", {"content": "Go"})
+        assert answer["assistant_message"]["content"] != "" and "Speak" not in model.requests[-1].system
+
+
+async def test_an_open_run_keeps_what_its_tools_could_do_at_its_start_and_loses_what_they_lose() -> None:
+    times: list[float] = []
+
+    @tool(untrusted=True, timeout_s=20)
+    def fetch(context: Context) -> str:
+        """Fetch."""
+        times.append(context.deadline - time.time())
+        return "fetched"
+
+    model = Model(then="fetch")
+    async with open_api_client(model.answer, tools=[pay, fetch]) as http:
+        for begun, now, most_s in (({}, {"timeout_s": 90, "untrusted": False}, 20), ({"untrusted": False}, {}, 20),
+                                   ({"timeout_s": 90}, {"timeout_s": 5}, 5)):  # fmt: skip
+            await http.put(FETCH, {"value": begun or {"price": 0.1}})
+            conversation, waiting = await start_waiting(http)
+            await http.put(FETCH, {"value": now or {"price": 0.1}})
+            await http.post(f"{waiting}/approve", {})
+            await http.read_until_done(conversation)
+            result = model.requests[-1].history[-1]
+            assert isinstance(result, Result) and result.untrusted == "the tool fetch", (begun, now)
+            assert most_s - 1 < times[-1] <= most_s
+
+
+async def test_a_server_that_is_trusted_during_a_run_is_trusted_from_the_next_run_on(tmp_path: Path) -> None:
+    def look_twice(request: ModelRequest) -> Turn:
+        made = [item.tool for item in request.history if isinstance(item, Call)]
+        return call("look") if len(made) < 2 else say("done")
+
+    plain = PlainServer(tmp_path)
+    config = {"command": plain.spec.command, "args": plain.spec.args, "trust": False}
+    store = f"sqlite:///{tmp_path}/yard.db"
+    async with open_api_client(look_twice, store=store) as http:
+        await http.post("/servers", {"name": "plain", "config": config}, expect=201)
+        conversation, first = await start_waiting(http)
+        await http.put("/servers/plain", {"trust": True})
+        await http.post(f"{first}/approve", {})
+        await wait_for_question(http, conversation, "look", besides=first)
+        answer = await http.post(f"{await http.create_conversation()}/chat", {"content": "Go"})
+        assert answer["assistant_message"]["content"] == "done", "a new run asks nobody"
+        await http.put("/servers/plain", {"trust": False})
+        await start_waiting(http)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "reason"),
+    [("DELETE", "/servers/plain", "no tool named"), ("POST", "/servers/plain/stop", "stopped")],
+)
+async def test_a_server_that_is_removed_or_stopped_runs_no_call_of_an_open_run(
+    method: str, path: str, reason: str, tmp_path: Path
+) -> None:
+    plain = PlainServer(tmp_path)
+    config = {"command": plain.spec.command, "args": plain.spec.args, "trust": False}
+    async with open_api_client(Model(first="look", times=0).answer, tools=[pay]) as http:
+        await http.post("/servers", {"name": "plain", "config": config}, expect=201)
+        conversation, waiting = await start_waiting(http)
+        assert (await http.send_request(method, path))[0] == 200
+        await http.post(f"{waiting}/approve", {})
+        (result,) = await list_results(http, conversation)
+        assert reason in result and not plain.read_notes("began")
+
+
+async def test_an_open_run_of_a_key_that_has_lost_a_role_runs_nothing_more(tmp_path: Path) -> None:
+    root, model = build_key("root", "admin", "approver", tenant=""), Model()
+    wiring: dict[str, Any] = {"store": f"sqlite:///{tmp_path}/yard.db", "tools": [pay, look]}
+    async with open_api_client(model.answer, keys=[root, build_key("app", "finance", tenant="")], **wiring) as http:
+        conversation, waiting = await start_waiting(http.with_key("app"))
+    async with open_api_client(model.answer, keys=[root, build_key("app", tenant="")], **wiring) as http:
+        await http.with_key("root").post(f"{waiting}/approve", {})
+        (result,) = await list_results(http.with_key("app"), conversation)
+        assert "the key 'app@' does not have the role 'finance' any more" in result and len(model.requests) == 1

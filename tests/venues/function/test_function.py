@@ -12,11 +12,11 @@ import pytest
 from pydantic import BaseModel, Field
 
 from support import STAFF, collect_events, get_problem, get_result, open_yard, wait_for_event
-from toolyard import Caller, Context, tool
+from toolyard import Call, Caller, Context, Executor, tool
 from toolyard.core.conversation.events import CallProgressed, CallStarted, Event
 from toolyard.core.errors import Misconfigured
 from toolyard.testing import call, say
-from toolyard.venues.function import FunctionTool
+from toolyard.venues.function import FunctionTool, as_tool
 from toolyard.venues.function.threads import ThreadPool
 
 
@@ -185,6 +185,44 @@ def test_a_function_that_cannot_be_a_tool_says_what_to_change(function: object, 
 def test_a_rule_of_the_wrong_type_is_refused_by_name() -> None:
     with pytest.raises(Misconfigured, match=r"timeout_s"):
         tool(timeout_s="soon")(lambda: None)  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+@pytest.mark.parametrize("result", [StoragePlace, OrderLine, "StoragePlace"])
+def test_a_sentence_may_name_parameters_and_fields_of_a_declared_result(result: object) -> None:
+    def store(what: str) -> object: ...
+
+    store.__annotations__["return"] = result
+    field = "item" if result is OrderLine else "shelf"
+    sentence = f"Stored {{what}} in {{{field}}}."
+    assert tool(says=sentence)(store).definition.says == (sentence,)
+
+
+@pytest.mark.parametrize(
+    ("says", "why"),
+    [
+        ("Stored {wat}.", r"tool 'store': says has a slot 'wat', .* \(known: row, shelf, what\)"),
+        (["Stored {what}.", "{qty} stored."], "slot 'qty'"),
+        ("Stored {what:>10}.", "has a brace that is not part of a slot"),
+        ("Stored {what.", "has a brace"),
+    ],
+)
+def test_a_sentence_with_an_unknown_name_is_refused_when_the_tool_is_defined(says: list[str], why: str) -> None:
+    def store(what: str) -> StoragePlace:
+        return StoragePlace(what)
+
+    with pytest.raises(Misconfigured, match=why):
+        tool(says=says)(store)
+
+
+def test_the_sentences_of_an_executor_are_checked_too() -> None:
+    class Store(Executor):
+        name = "store"
+        says = "Stored {what}."
+
+        def execute(self, call: Call, context: Context) -> object: ...
+
+    with pytest.raises(Misconfigured, match=r"slot 'what'.*\(known: none\)"):
+        as_tool(Store)
 
 
 async def test_sync_tools_run_side_by_side_in_threads_up_to_the_bound() -> None:

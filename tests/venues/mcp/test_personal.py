@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx2
 
 from support import TEST_TIMEOUT_S, collect_events, get_problem, get_result, read_entries, wait_for_event, wait_until
+from surfaces.api_client import connect_api_client
 from toolyard import Caller, Yard
 from toolyard.core.conversation.events import CallEnded, CallStarted
 from toolyard.core.items import UserMessage
@@ -313,3 +314,12 @@ def test_only_the_caller_whose_tools_are_others_now_is_told() -> None:
         assert [feed.waiting for feed in feeds] == [0, 1]
 
     run_with_personal(test)
+
+
+def test_rules_that_are_set_for_a_tool_count_for_each_callers_version_of_it() -> None:
+    async def set_rule(yard: Yard, server: HttpServerProcess) -> None:
+        async with connect_api_client(yard) as http:
+            await http.put("/settings/tool/look", {"value": {"timeout_s": 20}})
+        assert [await call_tool(yard, caller) for caller in (ANN, BOB)] == ["look for ann", "look for bob"]
+
+    run_with_personal(set_rule)

@@ -11,7 +11,7 @@ import pytest
 
 from support import TEST_TIMEOUT_S
 from surfaces.api_client import build_key, open_api_client
-from toolyard.core.settings.network_addresses import is_public
+from toolyard.core.settings.network.addresses import is_public
 from toolyard.core.store import Key
 from toolyard.core.tools.mcp_servers import ServerSpec
 from toolyard.venues.mcp.bounded_http import BoundedTransport, PublicBackend

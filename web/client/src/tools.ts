@@ -39,6 +39,8 @@ export interface Tool<A = Arguments> {
   idempotent?: boolean;
   /** Requests that the tool is for, in the words of users; `{name}` stands for the value of a parameter. */
   examples?: readonly string[];
+  /** Further such requests that are statements: the server's offline model asks before it runs the tool. */
+  propose?: readonly string[];
   /** For a parameter, the tool that its value comes from: `{ code: "search_products" }`. */
   sources?: Readonly<Record<string, string>>;
   run(args: A, context: ToolContext): unknown;

@@ -1,20 +1,16 @@
 // Everything that an administrator sets. A tenant's administrator sees the part that belongs to the tenant.
-import { buildHref } from "../app/route"
 import { useAdministrationText } from "../locales/administration"
-import { isAdmin, isServerAdmin, useMe } from "../session/caller"
-import type { SettingList } from "../wire/types"
-import { useQuery } from "../wire/useQuery"
+import { isAdmin, useMe } from "../session/caller"
+import { Costs } from "./Costs"
 import { Fixed } from "./Fixed"
 import { Keys } from "./keys/Keys"
 import { Models } from "./models/Models"
-import { MoreSettings, hasMoreSettings } from "./MoreSettings"
+import { MoreSettings } from "./MoreSettings"
+import { SECTIONS, SectionLinks, listSections, type Section } from "./SectionLinks"
 import { McpServers } from "./servers/McpServers"
 import { Start } from "./Start"
-import { TOOL, ToolRules } from "./ToolRules"
+import { ToolRules } from "./ToolRules"
 import "../style/administration.css"
-
-const SECTIONS = ["start", "models", "servers", "tools", "keys", "more", "fixed"] as const
-type Section = (typeof SECTIONS)[number]
 
 /** `section` is the name of a section; `/add` after it shows the form for a new entry. */
 export default function Administration({ section }: { section: string }) {
@@ -28,33 +24,16 @@ export default function Administration({ section }: { section: string }) {
       </div>
     )
   const [name, action] = section.split("/")
-  const sections: readonly Section[] = isServerAdmin(me) ? SECTIONS : ["keys"]
+  const sections = listSections(me)
   const current = SECTIONS.find((known) => known === name) ?? sections[0]!
   return (
     <div className="page administration">
       <header className="page-head">
         <h1>{a("title")}</h1>
       </header>
-      <SectionLinks sections={sections} current={current} />
+      <SectionLinks current={current} />
       {sections.includes(current) ? <CurrentSection section={current} adding={action === "add"} /> : <p className="empty">{a("serverAdmins")}</p>}
     </div>
-  )
-}
-
-function SectionLinks({ sections, current }: { sections: readonly Section[]; current: Section }) {
-  const a = useAdministrationText()
-  const settings = useQuery<SettingList>(sections.includes("more") ? "settings" : null) // not for a tenant's administrator
-  // What the server lets nobody change while it runs has no section.
-  const isShown = (section: Section) => (section === "tools" ? settings.data?.forms.some(({ kind }) => kind === TOOL) : section === "more" ? settings.data && hasMoreSettings(settings.data) : true)
-  return (
-    <nav className="sections" aria-label={a("sections")}>
-      {sections.filter(isShown).map((section) => (
-        <a key={section} href={buildHref("administration", section)} aria-current={section === current ? "page" : undefined}>
-          {a(`section.${section}`)}
-        </a>
-      ))}
-      <a href={buildHref("audit")}>{a("section.audit")}</a>
-    </nav>
   )
 }
 
@@ -70,6 +49,8 @@ function CurrentSection({ section, adding }: { section: Section; adding: boolean
       return <Keys adding={adding} />
     case "tools":
       return <ToolRules />
+    case "costs":
+      return <Costs />
     case "more":
       return <MoreSettings />
     case "fixed":

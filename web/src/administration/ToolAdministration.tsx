@@ -1,5 +1,6 @@
 // What an administrator sees on the page of a tool: its rules that can be changed, and what they mean for a chosen person.
 import { useId, useState } from "react"
+import { Select } from "../components/Select"
 import { Dialog } from "../components/Dialog"
 import { useAdministrationText } from "../locales/administration"
 import { isServerAdmin, useMe } from "../session/caller"
@@ -24,7 +25,7 @@ export default function ToolAdministration({ tool, onChanged }: { tool: string; 
   }
   return (
     <section className="administration" aria-labelledby={heading}>
-      <h2 id={heading}>{a("section.tools")}</h2>
+      <h2 id={heading}>{a("tools.set")}</h2>
       {settings.data && settings.data.forms.length > 0 && <RulesCard settings={settings.data} tool={tool} onChanged={refresh} />}
       <PersonAccess key={round} tool={tool} />
     </section>
@@ -71,14 +72,7 @@ function PersonAccess({ tool }: { tool: string }) {
   return (
     <div className="field">
       <label htmlFor={id}>{a("tools.person")}</label>
-      <select id={id} value={key} onChange={(event) => setKey(event.target.value)}>
-        <option value="">–</option>
-        {keys.map(({ name, user }) => (
-          <option key={name} value={name}>
-            {user} ({name})
-          </option>
-        ))}
-      </select>
+      <Select id={id} label={a("tools.person")} value={key} onChange={setKey} options={[{ value: "", label: "–" }, ...keys.map(({ name, user }) => ({ value: name, label: `${user} (${name})` }))]} />
       <div role="status">
         {data && (
           <>

@@ -77,7 +77,7 @@ function AppContent({ theme, setLanguage }: { theme: ReturnType<typeof useTheme>
         {route.page !== "chat" && <DocumentTitle title={t(`nav.${route.page}`)} />}
         <ErrorBoundary resetKey={`${route.page}/${route.id}`} message={t("common.broken")}>
           <Suspense fallback={<LoadingScreen offline={false} />}>
-            {route.page === "chat" && <Chat id={route.id} />}
+            {route.page === "chat" && <Chat id={route.id} item={route.item} find={route.find} />}
             {route.page === "inbox" && <Inbox />}
             {route.page === "setup" && <Setup />}
             {route.page === "tools" && <Tools name={route.id} />}

@@ -1,27 +1,19 @@
 // The frame around every page: navigation, conversations and the signed-in user; on a phone they are a menu that slides in.
-import { Activity, ChartNoAxesCombined, Coins, Inbox, Languages, LogOut, Menu, MessagesSquare, Moon, Radio, Server, Settings2, Sun, SunMoon, Wrench, X } from "lucide-react"
+import { Languages, LogOut, Menu, Moon, SquarePen, Sun, SunMoon, X } from "lucide-react"
 import { useEffect, useRef, useState, type ReactNode } from "react"
-import { ConversationList } from "../chat/ConversationList"
-import { isAdmin, useMe } from "../session/caller"
-import { buildHref, type Route } from "./route"
+import { ConversationList } from "../sidebar/ConversationList"
+import { PageLinks } from "../sidebar/PageLinks"
+import { UndoBar } from "../components/UndoBar"
+import { useMe } from "../session/caller"
+import { buildHref, navigate, type Route } from "./route"
+import { TopbarContext } from "./topbar"
 import type { Theme } from "./theme"
 import { LANGUAGE_NAMES, useLanguage, useTranslate, type Language } from "../locales"
 import { PaletteButton } from "../palette/PaletteButton"
+import { useCommands } from "../state/commands"
 import { useWaitingCount } from "../state/openRuns"
 import { useWaitingSignals } from "./waitingSignals"
 import { useReplica } from "../wire/replica"
-
-const PAGES = [
-  { page: "chat", icon: MessagesSquare },
-  { page: "inbox", icon: Inbox },
-  { page: "tools", icon: Wrench },
-  { page: "servers", icon: Server },
-  { page: "traces", icon: Activity },
-  { page: "live", icon: Radio },
-  { page: "usage", icon: Coins },
-  { page: "overview", icon: ChartNoAxesCombined },
-  { page: "administration", icon: Settings2 },
-] as const
 
 interface ShellProps {
   route: Route
@@ -33,10 +25,18 @@ interface ShellProps {
 
 export function Shell({ route, theme, setLanguage, signOut, children }: ShellProps) {
   const t = useTranslate()
+  const me = useMe()
+  const language = useLanguage()
   const [open, setOpen] = useState(false)
+  const [topbar, setTopbar] = useState<HTMLElement | null>(null)
   const waiting = useWaitingCount()
-  const pages = isAdmin(useMe()) ? PAGES : PAGES.filter(({ page }) => page !== "administration")
   useWaitingSignals()
+  useCommands([
+    { id: "new", label: t("list.new"), run: () => navigate("chat"), keys: { key: "o", ctrl: true, shift: true } },
+    ...(Object.keys(NEXT_THEME) as Theme[]).filter((name) => name !== theme.theme).map((name) => ({ id: `theme-${name}`, label: `${t("me.theme")}: ${t(`me.theme.${name}`)}`, run: () => theme.setTheme(name) })),
+    ...(Object.keys(LANGUAGE_NAMES) as Language[]).filter((name) => name !== language).map((name) => ({ id: `language-${name}`, label: `${t("me.language")}: ${LANGUAGE_NAMES[name]}`, run: () => setLanguage(name) })),
+    ...(me.keyless ? [] : [{ id: "sign-out", label: t("me.signOut"), run: signOut }]),
+  ])
   useEffect(() => setOpen(false), [route.page, route.id])
   const [opener, closer] = [useRef<HTMLButtonElement>(null), useRef<HTMLButtonElement>(null)]
   useEffect(() => {
@@ -66,13 +66,16 @@ export function Shell({ route, theme, setLanguage, signOut, children }: ShellPro
         <button className="icon" ref={opener} aria-label={t("nav.menu")} aria-expanded={open} onClick={() => setOpen(true)}>
           <Menu aria-hidden />
         </button>
+        <div className="topbar-page" ref={setTopbar} />
         <span className="brand">{t("app.name")}</span>
-        <span className="grow" />
         {waiting > 0 && (
-          <a href={buildHref("inbox")}>
-            {t("nav.inbox")} <WaitingCount count={waiting} />
+          <a href={buildHref("inbox")} aria-label={`${t("nav.inbox")} ${waiting}`}>
+            <span className="count">{waiting}</span>
           </a>
         )}
+        <a className="icon" href={buildHref("chat")} aria-label={t("list.new")} title={t("list.new")}>
+          <SquarePen aria-hidden />
+        </a>
       </header>
       <aside className="side" aria-label={t("nav.side")}>
         <div className="side-head">
@@ -85,27 +88,17 @@ export function Shell({ route, theme, setLanguage, signOut, children }: ShellPro
             <X aria-hidden />
           </button>
         </div>
-        <nav aria-label={t("nav.label")} className="pages">
-          {pages.map(({ page, icon: Icon }) => (
-            <a key={page} href={buildHref(page)} aria-current={(route.page === "audit" ? "administration" : route.page) === page ? "page" : undefined}>
-              <Icon aria-hidden /> {t(`nav.${page}`)}
-              {page === "inbox" && waiting > 0 && <WaitingCount count={waiting} />}
-            </a>
-          ))}
-        </nav>
         <ConversationList current={route.page === "chat" ? route.id : ""} />
+        <PageLinks current={route.page} waiting={waiting} />
         <UserBar theme={theme} setLanguage={setLanguage} signOut={signOut} />
       </aside>
       <div className="scrim" onClick={() => setOpen(false)} />
       <main id="content" tabIndex={-1} inert={open}>
-        {children}
+        <TopbarContext value={topbar}>{children}</TopbarContext>
       </main>
+      <UndoBar />
     </div>
   )
-}
-
-function WaitingCount({ count }: { count: number }) {
-  return <span className="count">{count}</span>
 }
 
 function skipToContent(event: { preventDefault: () => void }): void {

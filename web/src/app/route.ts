@@ -1,8 +1,16 @@
 // The page that is shown, held in the part of the URL after #: the server serves a single document.
 import { useSyncExternalStore } from "react"
 
+/** A conversation; `item` is the message to show and `find` the text that was searched for, both empty for its end. */
+export interface ChatRoute {
+  page: "chat"
+  id: string
+  item: string
+  find: string
+}
+
 export type Route =
-  | { page: "chat"; id: string }
+  | ChatRoute
   | { page: "inbox"; id: string }
   | { page: "tools"; id: string }
   | { page: "servers"; id: string }
@@ -20,7 +28,10 @@ export const ROUTE_PAGES = ["chat", "inbox", "tools", "servers", "traces", "live
 export function parseRoute(hash: string): Route {
   const [name = "", ...segments] = hash.replace(/^#\/?/, "").split("/")
   const page = ROUTE_PAGES.find((known) => known === name)
-  return { page: page ?? "chat", id: page ? segments.map(tryDecode).join("/") : "" }
+  const decoded = segments.map(tryDecode)
+  if (page && page !== "chat") return { page, id: decoded.join("/") }
+  const [id = "", item = "", find = ""] = page ? decoded : []
+  return { page: "chat", id, item, find }
 }
 
 /** Decode a segment, or return it unchanged: a URL that was typed or cut off may not be valid. */
@@ -34,6 +45,11 @@ function tryDecode(segment: string): string {
 
 export function buildHref(page: Route["page"], id = ""): string {
   return id ? `#/${page}/${encodeURIComponent(id)}` : `#/${page}`
+}
+
+/** Return the address of a message in a conversation, with the text that was searched for. */
+export function buildMessageHref(conversation: string, item: string, find: string): string {
+  return `${buildHref("chat", conversation)}/${encodeURIComponent(item)}/${encodeURIComponent(find)}`
 }
 
 export function navigate(page: Route["page"], id = ""): void {

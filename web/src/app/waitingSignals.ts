@@ -1,5 +1,6 @@
 // Tells the user that something waits: in the title of the tab, and by a notification when it begins to wait.
 import { useEffect, useRef } from "react"
+import { nameTool } from "../components/humanize"
 import { maySeeRun, maySeeTenant, useMe } from "../session/caller"
 import { notifyHidden } from "./notifications"
 import { navigate } from "./route"
@@ -27,7 +28,7 @@ export function useWaitingSignals(): void {
     known.current = new Set(calls.map(({ call }) => call.id))
     if (!before) return
     for (const { run, call } of calls) {
-      if (!before.has(call.id)) notifyHidden(t("inbox.notification", { tool: call.tool }), describe(run), call.id, () => open(run))
+      if (!before.has(call.id)) notifyHidden(t("inbox.notification", { tool: nameTool(call.tool, call.title) }), describe(run), call.id, () => open(run))
     }
   }, [runs, t])
 }

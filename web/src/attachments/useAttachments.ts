@@ -1,9 +1,16 @@
 // The images and files that will be sent with the next message: chosen, pasted or dropped.
 import { useState, type ClipboardEvent, type DragEvent } from "react"
-import { useTranslate } from "../locales"
+import { useTranslate, type Translate } from "../locales"
+import { useMe } from "../session/caller"
+import type { Me } from "../wire/types"
+import { readChosenFile } from "./readChosenFile"
 
 const MAX_ATTACHMENTS = 8
 const MAX_MIB = 5
+const MIB = 1024 * 1024
+const MAX_MEGAPIXELS = 40
+/** The end of a longer name is sent, which says of what kind the file is. */
+const MAX_NAME_CHARS = 200
 
 export interface Attachment {
   id: number
@@ -20,15 +27,19 @@ let lastId = 0
 /** The message may have attachments already, which count towards its limits. */
 export function useAttachments(fail: (error: Error) => void, clearProblem: () => void, kept: { bytes: number }[] = []) {
   const t = useTranslate()
+  const me = useMe()
   const [items, setItems] = useState<Attachment[]>([])
   const add = async (files: File[]) => {
-    // Checked before reading: a large file would fill the memory. The server checks again.
     if (kept.length + items.length + files.length > MAX_ATTACHMENTS) return fail(new Error(t("attach.many", { n: MAX_ATTACHMENTS })))
-    const bytes = [...[...kept, ...items].map((item) => item.bytes), ...files.map((file) => file.size)].reduce((sum, size) => sum + size, 0)
-    if (bytes > MAX_MIB * 1024 * 1024) return fail(new Error(t("attach.large", { size: MAX_MIB })))
     clearProblem()
-    const added = await Promise.all(files.map((file) => readFile(file, t("attach.pasted"))))
-    setItems((before) => [...before, ...added].slice(0, MAX_ATTACHMENTS - kept.length))
+    try {
+      const added = await Promise.all(files.map((file) => readAttachment(file, me, t)))
+      const bytes = [...kept, ...items, ...added].reduce((sum, item) => sum + item.bytes, 0)
+      if (bytes > MAX_MIB * MIB) return fail(new Error(t("attach.large", { size: MAX_MIB })))
+      setItems((before) => [...before, ...added].slice(0, MAX_ATTACHMENTS - kept.length))
+    } catch (error) {
+      fail(error instanceof Error ? error : new Error(String(error)))
+    }
   }
   const take = (event: ClipboardEvent | DragEvent, transfer: DataTransfer | null) => {
     const files = [...(transfer?.files ?? [])]
@@ -46,13 +57,35 @@ export function useAttachments(fail: (error: Error) => void, clearProblem: () =>
   }
 }
 
-async function readFile(file: File, unnamed: string): Promise<Attachment> {
-  const url = await new Promise<string>((resolve, reject) => {
-    const reader = new FileReader()
-    reader.onload = () => resolve(String(reader.result))
-    reader.onerror = () => reject(reader.error ?? new Error("the file cannot be read"))
-    reader.readAsDataURL(file)
-  })
-  const preview = /^image\/(?:png|jpeg|gif|webp)$/.test(file.type) ? url : ""
-  return { id: ++lastId, name: file.name || unnamed, bytes: file.size, data: url.slice(url.indexOf(",") + 1), preview }
+/** Return a file as an attachment. Raises what the user has to know of a file that cannot be sent. */
+async function readAttachment(file: File, me: Me, t: Translate): Promise<Attachment> {
+  const { name, kind, bytes } = await readChosenFile(file, me, t)
+  if (bytes.length > MAX_MIB * MIB) throw new Error(t("attach.large", { size: MAX_MIB }))
+  if (kind === "image") await checkImage(name, bytes, t)
+  const data = toBase64(bytes)
+  const preview = kind === "image" && /^image\/(?:png|jpeg|gif|webp)$/.test(file.type) ? `data:${file.type};base64,${data}` : ""
+  return { id: ++lastId, name: name.slice(-MAX_NAME_CHARS), bytes: bytes.length, data, preview }
+}
+
+/** Raise what the user has to know of an image that the server would refuse. Its size is read without drawing it. */
+async function checkImage(name: string, bytes: Uint8Array<ArrayBuffer>, t: Translate): Promise<void> {
+  const image = new Image()
+  const url = URL.createObjectURL(new Blob([bytes]))
+  try {
+    await new Promise((resolve, reject) => {
+      image.onload = resolve
+      image.onerror = () => reject(new Error(t("attach.damaged", { name })))
+      image.src = url
+    })
+  } finally {
+    URL.revokeObjectURL(url)
+  }
+  if (image.naturalWidth * image.naturalHeight > MAX_MEGAPIXELS * 1_000_000) throw new Error(t("attach.pixels", { name, n: MAX_MEGAPIXELS }))
+}
+
+function toBase64(bytes: Uint8Array): string {
+  let binary = ""
+  // In pieces: a call has a limit of arguments.
+  for (let at = 0; at < bytes.length; at += 0x8000) binary += String.fromCharCode(...bytes.subarray(at, at + 0x8000))
+  return btoa(binary)
 }

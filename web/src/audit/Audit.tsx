@@ -1,13 +1,15 @@
 // The audit log, for administrators: who changed, decided, shared, exported or deleted what, the newest first.
 import { Download, ShieldCheck } from "lucide-react"
 import { useMemo, useState } from "react"
+import { SectionLinks } from "../administration/SectionLinks"
 import { isAdmin, isServerAdmin, useMe } from "../session/caller"
 import { SelectFilter, TextFilter } from "../components/Filters"
 import { downloadText } from "../components/download"
+import { ProblemText } from "../components/ProblemText"
 import { formatCount, formatDateTime, formatShortDateTime } from "../app/format"
 import { useLanguage, useTranslate } from "../locales"
 import { requestJson } from "../wire/http"
-import { AUDIT_ACTIONS, type AuditEntry, type AuditPage, type AuditVerification } from "../wire/types"
+import { AUDIT_ACTIONS, type AuditEntryView, type AuditPage, type AuditVerification } from "../wire/types"
 import { usePages } from "../wire/usePages"
 import { useProblem } from "../wire/useProblem"
 import { parseTarget } from "./target"
@@ -39,6 +41,7 @@ function AuditLog({ mayVerify }: { mayVerify: boolean }) {
         {mayVerify && <Verify />}
         <DownloadButton path={path} />
       </header>
+      <SectionLinks current="audit" />
       <div className="filters">
         <SelectFilter label={t("audit.action")} value={filters.action} onChange={setFilter("action")} options={AUDIT_ACTIONS} describe={String} />
         <TextFilter label={t("audit.actor")} value={filters.actor} onChange={setFilter("actor")} />
@@ -57,7 +60,7 @@ function AuditLog({ mayVerify }: { mayVerify: boolean }) {
   )
 }
 
-function EntryTable({ entries }: { entries: AuditEntry[] }) {
+function EntryTable({ entries }: { entries: AuditEntryView[] }) {
   const t = useTranslate()
   return (
     <div className="table-frame" tabIndex={0}>
@@ -81,7 +84,7 @@ function EntryTable({ entries }: { entries: AuditEntry[] }) {
   )
 }
 
-function EntryRow({ entry }: { entry: AuditEntry }) {
+function EntryRow({ entry }: { entry: AuditEntryView }) {
   const t = useTranslate()
   const language = useLanguage()
   const { href, text, rest } = parseTarget(entry, useMe())
@@ -157,11 +160,7 @@ function DownloadButton({ path }: { path: string }) {
   }
   return (
     <>
-      {problem && (
-        <p className="problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <ProblemText text={problem} />
       <button onClick={save} disabled={busy}>
         <Download aria-hidden /> {t("audit.download")}
       </button>
@@ -169,8 +168,8 @@ function DownloadButton({ path }: { path: string }) {
   )
 }
 
-async function loadAll(path: string): Promise<AuditEntry[]> {
-  const entries: AuditEntry[] = []
+async function loadAll(path: string): Promise<AuditEntryView[]> {
+  const entries: AuditEntryView[] = []
   let after: string | null = ""
   while (after !== null) {
     const page: AuditPage = await requestJson<AuditPage>("GET", `${path}&limit=${MAX_DOWNLOAD_PAGE}&after=${after}`)

@@ -1,12 +1,12 @@
 import { expect, test } from "vitest"
-import type { AuditEntry, Me } from "../wire/types"
+import type { AuditEntryView, Me } from "../wire/types"
 import { parseTarget } from "./target"
 
 function me(tenant: string, ...roles: string[]): Me {
-  return { user: "ada", roles, tenant, division: "", keyless: false, model: "", prices: {}, keeps_requests: true, success: true }
+  return { user: "ada", roles, tenant, division: "", key: "", keyless: false, model: "", keeps_requests: true, max_file_bytes: 20_000_000, reads_documents: false, success: true }
 }
 
-function entry(action: AuditEntry["action"], target: string, actor = "ann") {
+function entry(action: AuditEntryView["action"], target: string, actor = "ann") {
   return { action, target, actor, actor_tenant: "acme", tenant: "acme" }
 }
 
@@ -29,7 +29,7 @@ test("what is gone or has no page leads nowhere", () => {
 })
 
 test("a conversation that the reader may not see leads nowhere", () => {
-  const links = (reader: Me, action: AuditEntry["action"], actor?: string) => parseTarget(entry(action, "conv_1/2", actor), reader).href !== ""
+  const links = (reader: Me, action: AuditEntryView["action"], actor?: string) => parseTarget(entry(action, "conv_1/2", actor), reader).href !== ""
   expect(links(me("acme", "admin", "approver"), "call.approve")).toBe(true)
   expect(links(me("acme", "admin"), "call.approve")).toBe(false)
   expect(links(me("", "admin", "operator"), "call.approve")).toBe(false)

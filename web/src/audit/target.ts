@@ -1,7 +1,7 @@
 // Where the target of an audit entry is shown on the page. Pure.
 import { maySeeTenant } from "../session/caller"
 import { buildHref } from "../app/route"
-import type { AuditEntry, Me } from "../wire/types"
+import type { AuditEntryView, Me } from "../wire/types"
 
 export interface TargetParts {
   /** Where the first part leads; empty if there is nothing to show, such as after a deletion, or nothing that the reader may see. */
@@ -15,7 +15,7 @@ export interface TargetParts {
 const CONVERSATIONS = /^(?:call\.|share\.|prompt\.|original\.|message\.|conversation\.export)/
 const SERVERS = /^(?:server\.(?!remove)|pin\.)/
 
-type Entry = Pick<AuditEntry, "action" | "target" | "tenant" | "actor" | "actor_tenant">
+type Entry = Pick<AuditEntryView, "action" | "target" | "tenant" | "actor" | "actor_tenant">
 
 export function parseTarget(entry: Entry, me: Me): TargetParts {
   const { action, target } = entry

@@ -1,5 +1,6 @@
 // A call that the application runs. If the application is closed, the user may enter the result instead.
 import { useState } from "react"
+import { ProblemText } from "../components/ProblemText"
 import { useConversation } from "../state/conversationContext"
 import type { CallView } from "../state/view"
 import { requestJson } from "../wire/http"
@@ -8,7 +9,7 @@ import { useTranslate } from "../locales"
 import { chooseDisplay } from "./resultDisplay"
 import { DisplayView } from "./ResultView"
 
-export function ClientCall({ call }: { call: CallView }) {
+export function ClientCall({ call, name }: { call: CallView; name: string }) {
   const t = useTranslate()
   const { conversation } = useConversation()
   const [text, setText] = useState("")
@@ -28,16 +29,12 @@ export function ClientCall({ call }: { call: CallView }) {
   return (
     <div className="approval">
       <p className="approval-title">
-        <strong>{t("client.title", { tool: call.call.tool })}</strong>
+        <strong>{t("client.title", { tool: name })}</strong>
       </p>
       <p>{t("client.about")}</p>
       <DisplayView display={chooseDisplay(JSON.stringify(call.call.arguments))} />
       {open && <textarea rows={3} aria-label={t("client.result")} placeholder='{"ok": true}' value={text} onChange={(event) => setText(event.target.value)} />}
-      {problem && (
-        <p className="problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <ProblemText text={problem} />
       <div className="approval-actions">
         <button disabled={busy} onClick={() => (open ? void deliver() : setOpen(true))}>{t("client.deliver")}</button>
         {open && (

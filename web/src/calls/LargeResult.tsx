@@ -5,6 +5,7 @@ import { CopyButton } from "../components/CopyButton"
 import { Dialog } from "../components/Dialog"
 import { downloadText } from "../components/download"
 import { useTranslate } from "../locales"
+import { useToolName } from "../state/tools"
 
 const MAX_PREVIEW_CHARS = 600
 /** Of more lines only the first are rendered; the search looks through all of them. */
@@ -12,6 +13,7 @@ const MAX_LINES = 2000
 
 export function LargeResult({ tool, content }: { tool: string; content: string }) {
   const t = useTranslate()
+  const name = useToolName(tool)
   const [open, setOpen] = useState(false)
   const text = useMemo(() => formatJson(content), [content])
   return (
@@ -20,7 +22,7 @@ export function LargeResult({ tool, content }: { tool: string; content: string }
       <button onClick={() => setOpen(true)}>
         <Maximize2 aria-hidden /> {t("result.open")}
       </button>
-      {open && <ResultViewer title={t("result.title", { tool })} tool={tool} content={content} onClose={() => setOpen(false)} />}
+      {open && <ResultViewer title={t("result.title", { tool: name })} tool={tool} content={content} onClose={() => setOpen(false)} />}
     </>
   )
 }

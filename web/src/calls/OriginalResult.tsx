@@ -1,9 +1,11 @@
 // A line about secrets that were replaced in a result; administrators may read the result as it was.
 import { Eye } from "lucide-react"
 import { useState } from "react"
+import { ProblemText } from "../components/ProblemText"
 import { isAdmin, useMe } from "../session/caller"
 import { useTranslate } from "../locales"
 import { useConversation } from "../state/conversationContext"
+import { useToolName } from "../state/tools"
 import { requestJson } from "../wire/http"
 import type { OriginalResult as Original, Result } from "../wire/types"
 import { useProblem } from "../wire/useProblem"
@@ -12,6 +14,7 @@ import { ResultViewer } from "./LargeResult"
 export function OriginalResult({ result }: { result: Result }) {
   const t = useTranslate()
   const me = useMe()
+  const name = useToolName(result.tool)
   const { conversation } = useConversation()
   const [content, setContent] = useState<string | null>(null)
   const [problem, fail, clear] = useProblem()
@@ -30,12 +33,8 @@ export function OriginalResult({ result }: { result: Result }) {
           </button>
         )}
       </p>
-      {problem && (
-        <p className="problem" role="alert">
-          {problem}
-        </p>
-      )}
-      {content !== null && <ResultViewer title={t("call.originalOf", { tool: result.tool })} tool={result.tool} content={content} onClose={() => setContent(null)} />}
+      <ProblemText text={problem} />
+      {content !== null && <ResultViewer title={t("call.originalOf", { tool: name })} tool={result.tool} content={content} onClose={() => setContent(null)} />}
     </>
   )
 }

@@ -4,6 +4,7 @@ import { useConversation } from "../state/conversationContext"
 import { isWebLink } from "../components/urls"
 import { SchemaForm } from "../components/SchemaForm"
 import type { Schema } from "../components/schemaFields"
+import { ProblemText } from "../components/ProblemText"
 import type { CallView } from "../state/view"
 import { requestJson } from "../wire/http"
 import { useProblem } from "../wire/useProblem"
@@ -11,7 +12,7 @@ import { useTranslate } from "../locales"
 
 const NO_VALUES = {}
 
-export function QuestionForm({ call }: { call: CallView }) {
+export function QuestionForm({ call, name }: { call: CallView; name: string }) {
   const t = useTranslate()
   const { conversation } = useConversation()
   const question = call.parked?.question ?? {}
@@ -39,7 +40,7 @@ export function QuestionForm({ call }: { call: CallView }) {
       }}
     >
       <p className="approval-title">
-        <strong>{t("question.title", { tool: call.call.tool })}</strong>
+        <strong>{t("question.title", { tool: name })}</strong>
       </p>
       <p className="about">{String(question["message"] ?? "")}</p>
       {typeof question["url"] === "string" && isWebLink(question["url"]) ? (
@@ -50,11 +51,7 @@ export function QuestionForm({ call }: { call: CallView }) {
         <SchemaForm schema={schema} value={NO_VALUES} onChange={setContent} />
       )}
       {typeof question["problem"] === "string" && <p className="problem">{question["problem"]}</p>}
-      {problem && (
-        <p className="problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <ProblemText text={problem} />
       <div className="approval-actions">
         <button className="primary" disabled={busy || !content}>
           {t("question.answer")}

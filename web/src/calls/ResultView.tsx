@@ -1,8 +1,8 @@
 // The result of a call, shown as what it is: a picture, a table, links, a text, or else JSON.
 import { useMemo } from "react"
-import { CsvButton } from "../components/CsvButton"
+import { CsvButton } from "../components/markdown/CsvButton"
 import { JsonView } from "../components/JsonView"
-import { findNumberColumns } from "../components/tableText"
+import { findNumberColumns } from "../components/markdown/tableText"
 import type { Result } from "../wire/types"
 import { LargeResult } from "./LargeResult"
 import { chooseDisplay, addParts, type ResultDisplay } from "./resultDisplay"

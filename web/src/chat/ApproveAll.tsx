@@ -1,6 +1,6 @@
 import { CheckCheck } from "lucide-react"
 import type { CallView } from "../state/view"
-import { requestJson } from "../wire/http"
+import { decideCalls } from "../calls/decideCalls"
 import { useProblem } from "../wire/useProblem"
 import { useTranslate } from "../locales"
 
@@ -14,12 +14,7 @@ export function ApproveAll({ conversation, calls: waiting }: { conversation: str
   const [problem, fail, clear] = useProblem()
   const calls = waiting.filter((call) => !call.sources?.length)
   if (calls.length < 2) return null
-  const approve = async () => {
-    const requests = calls.map((call) => requestJson("POST", `conversations/${encodeURIComponent(conversation)}/calls/${encodeURIComponent(call.id)}/approve`, {}))
-    const failed = (await Promise.allSettled(requests)).find((outcome) => outcome.status === "rejected")
-    if (failed) fail(failed.reason)
-    else clear()
-  }
+  const approve = () => void decideCalls(conversation, calls, "approve").then(clear, fail)
   return (
     <div className="approve-all">
       {problem ? (
@@ -29,7 +24,7 @@ export function ApproveAll({ conversation, calls: waiting }: { conversation: str
       ) : (
         <span>{t("ask.several", { n: calls.length })}</span>
       )}
-      <button onClick={() => void approve()}>
+      <button onClick={approve}>
         <CheckCheck aria-hidden /> {t("ask.approveAll")}
       </button>
     </div>

@@ -1,28 +1,42 @@
 import { ArrowUp, Square } from "lucide-react"
-import { useEffect, useRef, useState, type KeyboardEvent } from "react"
+import { useEffect, useRef, useState, type KeyboardEvent, type ReactNode } from "react"
+import { ProblemText } from "../components/ProblemText"
 import { useProblem } from "../wire/useProblem"
 import { useTranslate } from "../locales"
 import { AttachButton, AttachmentList } from "../attachments/AttachmentList"
 import { useAttachments, type Attachment } from "../attachments/useAttachments"
+import { useCommands } from "../state/commands"
 import type { Spending } from "../state/spending"
 import { BudgetNotice } from "./BudgetNotice"
 import { OfflineNotice } from "./OfflineNotice"
 import { useDraft } from "./useDraft"
+
+/** A text to write into the composer. Each object is one wish: the same text can be wished for again. */
+export interface Insertion {
+  text: string
+}
 
 interface ComposerProps {
   /** Whose draft is kept; empty for a new conversation. */
   conversation: string
   /** The model that was chosen for the conversation; empty if the server's default answers. */
   model: string
+  /** Whether an answer has said already that no language model is connected. */
+  introduced?: boolean
+  insertion?: Insertion | null
   /** What the conversation has used and cost so far; undefined for a new one. */
   spending?: Spending
   send: (text: string, attachments: Attachment[]) => Promise<void>
   /** Set while a run is active. */
   stop?: (() => void) | undefined
   stopping?: boolean
+  /** What is chosen for the next messages, such as the model. */
+  controls: ReactNode
+  /** What is set for the conversation, shown above the field. */
+  chips: ReactNode
 }
 
-export function Composer({ conversation, model, spending, send, stop, stopping = false }: ComposerProps) {
+export function Composer({ conversation, model, introduced = false, insertion = null, spending, send, stop, stopping = false, controls, chips }: ComposerProps) {
   const t = useTranslate()
   const [text, setText] = useDraft(conversation)
   const [busy, setBusy] = useState(false)
@@ -33,6 +47,15 @@ export function Composer({ conversation, model, spending, send, stop, stopping =
     // On a touch screen the focus would open the keyboard over the conversation.
     if (matchMedia("(hover: hover)").matches) field.current?.focus()
   }, [])
+  const inserted = useRef("")
+  useEffect(() => {
+    if (!insertion) return
+    // Another example takes the place of the one before; what the user wrote stays.
+    setText(text.trim() && text !== inserted.current ? `${text}\n${insertion.text}` : insertion.text)
+    inserted.current = insertion.text
+    field.current?.focus()
+  }, [insertion])
+  useCommands([{ id: "write", label: t("chat.write"), run: () => field.current?.focus(), keys: { key: "/" } }])
   const submit = async () => {
     const message = text.trim()
     if ((!message && !attached.items.length) || busy) return
@@ -58,13 +81,10 @@ export function Composer({ conversation, model, spending, send, stop, stopping =
   }
   return (
     <div className="composer">
-      {problem && (
-        <p className="problem" role="alert">
-          {problem}
-        </p>
-      )}
-      <OfflineNotice model={model} />
+      <ProblemText text={problem} />
+      {!introduced && <OfflineNotice model={model} />}
       <BudgetNotice spending={spending} />
+      {chips}
       <AttachmentList items={attached.items} remove={attached.remove} />
       <form
         className="composer-box"
@@ -76,16 +96,20 @@ export function Composer({ conversation, model, spending, send, stop, stopping =
           void submit()
         }}
       >
-        <AttachButton add={attached.add} />
         <textarea ref={field} rows={1} aria-label={t("chat.write")} placeholder={t("chat.placeholder")} value={text} onChange={(event) => setText(event.target.value)} onKeyDown={onKey} />
-        {stop && (
-          <button type="button" className="round stop" aria-label={t(stopping ? "chat.stopping" : "chat.stop")} title={t("chat.stop")} disabled={stopping} onClick={stop}>
-            <Square aria-hidden />
+        <div className="composer-row">
+          <AttachButton add={attached.add} />
+          {controls}
+          <span className="grow" />
+          {stop && (
+            <button type="button" className="round stop" aria-label={t(stopping ? "chat.stopping" : "chat.stop")} title={t("chat.stop")} disabled={stopping} onClick={stop}>
+              <Square aria-hidden />
+            </button>
+          )}
+          <button className="round send" aria-label={t("chat.send")} title={t("chat.send")} disabled={(!text.trim() && !attached.items.length) || busy}>
+            <ArrowUp aria-hidden />
           </button>
-        )}
-        <button className="round send" aria-label={t("chat.send")} title={t("chat.send")} disabled={(!text.trim() && !attached.items.length) || busy}>
-          <ArrowUp aria-hidden />
-        </button>
+        </div>
       </form>
       <p className="hint">{t("chat.hint")}</p>
     </div>

@@ -1,7 +1,14 @@
 import { OFFLINE_MODEL, useModels } from "../state/models"
+import type { ConversationView } from "../state/view"
 import { buildHref } from "../app/route"
 import { useTranslate } from "../locales"
 import { isServerAdmin, useMe } from "../session/caller"
+
+/** Return whether the offline model gives the first answer, which says itself that it is no language model. */
+export function isIntroduced(view: ConversationView): boolean {
+  const first = view.rows.find((row) => row.kind === "turn" && row.number > 0)
+  return first?.kind === "turn" && (first.open || first.model === OFFLINE_MODEL)
+}
 
 /** A line that says that no language model answers here, with a link to what connects one: the first steps of an administrator, or how it is done. */
 export function OfflineNotice({ model }: { model: string }) {

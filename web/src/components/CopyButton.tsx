@@ -25,7 +25,7 @@ export function CopyButton({ text, label, iconOnly = false }: { text: string; la
  * Copy a text and return whether that worked. A browser has the clipboard API only on localhost and over HTTPS; elsewhere
  * a selected text is copied with the older command.
  */
-async function copyText(text: string): Promise<boolean> {
+export async function copyText(text: string): Promise<boolean> {
   if (navigator.clipboard) return navigator.clipboard.writeText(text).then(() => true)
   const focused = document.activeElement as HTMLElement | null
   const area = document.createElement("textarea")

@@ -1,5 +1,6 @@
 // Fields above a table that select what it shows.
 import { useTranslate } from "../locales"
+import { Select } from "./Select"
 
 interface FilterProps {
   label: string
@@ -27,14 +28,7 @@ export function SelectFilter<T extends string>({ label, value, onChange, options
   return (
     <label>
       <span>{label}</span>
-      <select value={value} onChange={(event) => onChange(event.target.value)}>
-        <option value="">{t("traces.any")}</option>
-        {options.map((option) => (
-          <option key={option} value={option}>
-            {describe(option)}
-          </option>
-        ))}
-      </select>
+      <Select label={label} value={value} onChange={onChange} options={[{ value: "", label: t("traces.any") }, ...options.map((option) => ({ value: option, label: describe(option) }))]} />
     </label>
   )
 }

@@ -1,8 +1,9 @@
 // A form made from a JSON Schema, with the JSON itself as the alternative. It checks only what the user needs while typing:
 // the server validates the values.
 import { useEffect, useId, useRef, useState } from "react"
+import { Select } from "./Select"
 import { useTranslate } from "../locales"
-import { listDefaults, listFields, listMissing, type Field, type Schema } from "./schemaFields"
+import { isLongText, listDefaults, listFields, listMissing, nameField, type Field, type Schema } from "./schemaFields"
 
 type Values = Record<string, unknown>
 
@@ -88,7 +89,7 @@ function FieldRow({ root, field, depth = 1, value, problem, onChange }: RowProps
     const change = (changed: Values) => onChange(field.required || Object.keys(changed).length ? changed : undefined)
     return (
       <fieldset>
-        <legend>{field.schema.title ?? field.name}</legend>
+        <legend>{nameField(field)}</legend>
         {listFields(field.schema, root, depth).map((inner) => (
           <FieldRow key={inner.name} root={root} field={{ ...inner, required: inner.required && present }} depth={depth + 1} value={values[inner.name]} onChange={(changed) => change(withValue(values, inner.name, changed))} />
         ))}
@@ -98,7 +99,7 @@ function FieldRow({ root, field, depth = 1, value, problem, onChange }: RowProps
   return (
     <div className="field" data-kind={field.kind}>
       <label htmlFor={id}>
-        {field.schema.title ?? field.name}
+        {nameField(field)}
         {field.required && <span className="required">{t("common.required")}</span>}
       </label>
       <Input id={id} field={field} value={value} onChange={onChange} describedBy={description ? `${id}-about` : undefined} />
@@ -111,20 +112,21 @@ function FieldRow({ root, field, depth = 1, value, problem, onChange }: RowProps
 function Input({ id, field, value, onChange, describedBy }: { id: string; field: Field; value: unknown; onChange: (value: unknown) => void; describedBy: string | undefined }) {
   const common = { id, "aria-describedby": describedBy, required: field.required }
   const { schema } = field
+  // Decided once, so that the field stays the same while its text grows: a field of one line would drop the line breaks.
+  const [isLong] = useState(() => field.kind === "text" && typeof value === "string" && isLongText(value))
   switch (field.kind) {
     case "boolean":
       return <input type="checkbox" id={id} aria-describedby={describedBy} checked={value === true} onChange={(event) => onChange(event.target.checked)} />
     case "choice": {
       const selected = field.options.findIndex((option) => option.value === value)
       return (
-        <select {...common} value={selected < 0 ? "" : String(selected)} onChange={(event) => onChange(event.target.value === "" ? undefined : field.options[Number(event.target.value)]?.value)}>
-          <option value="">–</option>
-          {field.options.map((option, index) => (
-            <option key={index} value={String(index)}>
-              {option.label}
-            </option>
-          ))}
-        </select>
+        <Select
+          {...common}
+          label={nameField(field)}
+          value={selected < 0 ? "" : String(selected)}
+          options={[{ value: "", label: "–" }, ...field.options.map(({ label }, index) => ({ value: String(index), label }))]}
+          onChange={(index) => onChange(index === "" ? undefined : field.options[Number(index)]?.value)}
+        />
       )
     }
     case "number":
@@ -149,6 +151,7 @@ function Input({ id, field, value, onChange, describedBy }: { id: string; field:
     case "json":
       return <JsonInput id={id} value={value} onChange={onChange} />
     default:
+      if (isLong) return <textarea {...common} rows={4} maxLength={schema.maxLength} value={toText(value)} onChange={(event) => onChange(event.target.value || undefined)} />
       return <input {...common} type={INPUT_TYPES[schema.format ?? ""] ?? "text"} maxLength={schema.maxLength} value={toText(value)} onChange={(event) => onChange(event.target.value || undefined)} />
   }
 }

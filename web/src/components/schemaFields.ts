@@ -1,4 +1,6 @@
 // What a form needs to know of a JSON Schema: its fields, their kinds and their initial values. Pure.
+import { humanize } from "./humanize"
+
 export interface Schema {
   type?: string | string[]
   title?: string
@@ -42,14 +44,44 @@ const MAX_DEPTH = 3
 /** A reference may lead to itself. */
 const MAX_REFERENCES = 10
 
+/** Return whether a text needs several lines to be read. */
+export function isLongText(text: string): boolean {
+  return text.length > MAX_LINE_CHARS || text.includes("\n")
+}
+
 export function listFields(schema: Schema, root: Schema = schema, depth = 0): Field[] {
   const resolved = resolve(schema, root)
   const required = Array.isArray(resolved.required) ? resolved.required : []
-  return Object.entries(resolved.properties ?? {}).map(([name, property]) => {
-    const field = resolve(property, root)
-    const kind = chooseKind(field, root)
-    return { name, schema: field, kind: kind === "object" && depth >= MAX_DEPTH ? "json" : kind, required: required.includes(name), options: listOptions(field) }
-  })
+  return Object.entries(resolved.properties ?? {}).map(([name, property]) => toField(name, property, root, depth, required.includes(name)))
+}
+
+/** Return what a value in a list is, as a field without a name. */
+export function getItemField({ schema }: Field, root: Schema, depth: number): Field {
+  return toField("", schema.items ?? {}, root, depth)
+}
+
+function toField(name: string, property: Schema, root: Schema, depth: number, required = false): Field {
+  const schema = resolve(property, root)
+  const kind = chooseKind(schema, root)
+  return { name, schema, kind: kind === "object" && depth >= MAX_DEPTH ? "json" : kind, required, options: listOptions(schema) }
+}
+
+/** Return the format of a text: that of its schema, or the one of several ("a day or a time") that it is in. */
+export function findFormat(schema: Schema, text: string): string | undefined {
+  const formats = schema.format ? [schema.format] : listTextAlternatives(schema).map(({ format }) => format)
+  const shape = /^\d{4}-\d\d-\d\d$/.test(text) ? "date" : /^\d{4}-\d\d-\d\dT/.test(text) ? "date-time" : ""
+  return formats.find((format) => format === shape)
+}
+
+/** Return the alternatives of a schema if each is a text or null. */
+function listTextAlternatives({ anyOf, oneOf }: Schema): Schema[] {
+  const alternatives = (anyOf ?? oneOf ?? []).filter(({ type }) => type !== "null")
+  return alternatives.every(({ type }) => type === "string") ? alternatives : []
+}
+
+/** Return what people read in place of a field's name. */
+export function nameField({ name, schema }: Pick<Field, "name" | "schema">): string {
+  return schema.title ?? humanize(name)
 }
 
 /** Return the schema with references followed. "This or null" becomes this: an empty field stands for null. */
@@ -90,7 +122,7 @@ function chooseKind(schema: Schema, root: Schema): FieldKind {
     case "object":
       return schema.properties ? "object" : "json"
     default:
-      return schema.properties ? "object" : "json"
+      return schema.properties ? "object" : listTextAlternatives(schema).length ? "text" : "json"
   }
 }
 

@@ -1,6 +1,6 @@
 // A Mermaid diagram, drawn by a sandboxed frame. It is code until it is drawn, and stays code if it cannot be.
 import { useEffect, useRef, useState } from "react"
-import { CodeBlock } from "../components/CodeBlock"
+import { CodeBlock } from "../components/markdown/CodeBlock"
 import { CopyButton } from "../components/CopyButton"
 import { useTranslate } from "../locales"
 import { useIsDark } from "../app/theme"

@@ -7,6 +7,14 @@ import type { DiagramReply, DiagramRequest } from "./messages"
 
 const MAX_EDGES = 400
 const FONTS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
+/** The colours of the page, as in style/base.css: the frame does not have its variables. */
+const LIGHT = { ...colour("#e2f1ee", "#0f6b63"), primaryTextColor: "#24211c", textColor: "#24211c", lineColor: "#5f5a50", secondaryColor: "#ece8e0", tertiaryColor: "#fdf1dc", edgeLabelBackground: "#f4f2ee" }
+const DARK = { ...colour("#19302d", "#5fcabd"), darkMode: true, background: "#171614", primaryTextColor: "#ebe8e2", textColor: "#ebe8e2", lineColor: "#b3aea4", secondaryColor: "#2b2925", tertiaryColor: "#2f2616", edgeLabelBackground: "#262522" }
+
+function colour(fill: string, border: string): Record<string, string> {
+  return { primaryColor: fill, primaryBorderColor: border, mainBkg: fill, nodeBorder: border, actorBorder: border, noteBkgColor: fill, noteBorderColor: border }
+}
+
 /** The layout of every diagram. The other one, ELK, would double the size of this script and is left out of it. */
 const LAYOUT = "dagre"
 /** Settings that a diagram must not change by its own directives. */
@@ -34,8 +42,8 @@ async function draw({ source, dark }: DiagramRequest): Promise<SVGSVGElement> {
     startOnLoad: false,
     securityLevel: "strict",
     suppressErrorRendering: true,
-    theme: dark ? "dark" : "default",
-    themeVariables: dark ? { edgeLabelBackground: "#262522" } : {}, // the theme's own leaves too little contrast
+    theme: "base",
+    themeVariables: dark ? DARK : LIGHT,
     fontFamily: FONTS,
     maxEdges: MAX_EDGES,
     layout: LAYOUT,

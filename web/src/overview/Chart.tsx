@@ -82,7 +82,7 @@ const HEIGHT_PX = 190
 const DAY_S = 86_400
 /** Steps of an axis of counts: there is no half run. */
 const WHOLE_STEPS = Array.from({ length: 12 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat()
-const bars = uPlot.paths.bars!({ size: [0.72, 26], radius: 0.2 })
+const bars = uPlot.paths.bars!({ size: [0.8, 26, 4], radius: 0.2 })
 
 function buildOptions(box: HTMLElement, series: Series[], language: Language, lines: boolean): uPlot.Options {
   const colour = (name: string) => {
@@ -101,6 +101,6 @@ function buildOptions(box: HTMLElement, series: Series[], language: Language, li
       { ...axis, grid: { show: false }, size: 32, values: (_, times, __, ___, step) => times.map((at) => (step < DAY_S ? formatClock(at, language) : formatDay(at, language))) },
       { ...axis, size: 56, ...(lines ? {} : { incrs: WHOLE_STEPS }), values: (_, values) => values.map((value) => (lines && value ? formatDuration(value) : short.format(value))) },
     ],
-    series: [{}, ...series.map(({ name, tone }) => ({ label: name, stroke: colour(tone), fill: colour(tone), ...(lines ? { fill: undefined, width: 2, spanGaps: true, points: { show: true, size: 5 } } : { width: 0, paths: bars, points: { show: false } }) }))],
+    series: [{}, ...series.map(({ name, tone }) => ({ label: name, stroke: colour(tone), fill: colour(tone), ...(lines ? { fill: undefined, width: 3, spanGaps: true, points: { show: true, size: 8, fill: colour(tone) } } : { width: 0, paths: bars, points: { show: false } }) }))],
   }
 }

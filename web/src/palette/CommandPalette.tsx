@@ -1,11 +1,14 @@
-// The command palette (Ctrl K): goes to a page, a conversation, a tool, a server or a trace by a part of its name.
+// The command palette (Ctrl K): runs a command, or goes to a page, a conversation, a tool, a server or a trace, by a part
+// of its name.
 import { useMemo, useState } from "react"
 import { isAdmin, useMe } from "../session/caller"
 import { Dialog } from "../components/Dialog"
 import { SearchList, matchesQuery, type SearchOption } from "../components/SearchList"
 import { formatShortDateTime } from "../app/format"
 import { ROUTE_PAGES, navigate, type Route } from "../app/route"
+import { nameTool } from "../components/humanize"
 import { useTools } from "../state/tools"
+import { describeKeys, listCommands } from "../state/commands"
 import type { ConversationList, RunList, ServerList } from "../wire/types"
 import { useQuery } from "../wire/useQuery"
 import { useLanguage, useTranslate } from "../locales"
@@ -19,18 +22,21 @@ interface Target extends SearchOption {
   target: string
 }
 
-export default function CommandPalette({ onClose }: { onClose: () => void }) {
+export function CommandPalette({ onClose }: { onClose: () => void }) {
   const t = useTranslate()
   const [query, setQuery] = useState("")
   const targets = useTargets(query.trim())
+  const [commands] = useState(() => listCommands().filter(({ id }) => id !== "palette"))
+  const actions = commands.filter(({ label }) => matchesQuery(label, query.trim())).map(({ id, label, keys }) => ({ id, label, group: t("palette.actions"), detail: keys ? describeKeys(keys).join(" ") : "" }))
   const pick = (id: string) => {
     const found = targets.find((target) => target.id === id)
     onClose()
     if (found) navigate(found.page, found.target)
+    else commands.find((command) => command.id === id)?.run()
   }
   return (
     <Dialog title={t("palette.title")} onClose={onClose}>
-      <SearchList label={t("palette.search")} query={query} onQuery={setQuery} options={targets} onPick={pick} empty={t("list.notFound")} />
+      <SearchList label={t("palette.search")} query={query} onQuery={setQuery} options={[...actions, ...targets]} onPick={pick} empty={t("list.notFound")} />
     </Dialog>
   )
 }
@@ -49,7 +55,7 @@ function useTargets(query: string): Target[] {
     const pages = ROUTE_PAGES.filter((page) => page !== "shared" && (!ADMIN_PAGES.has(page) || admin)).map((page) => toTarget(page, "", t(`nav.${page}`), t("nav.label")))
     // The server has searched the messages too, so its result is not narrowed by the title.
     const found = (conversations?.conversations ?? []).map(({ id, title }) => toTarget("chat", id, title || t("list.untitled"), t("list.label")))
-    const toolTargets = [...tools.values()].map((tool) => toTarget("tools", tool.name, tool.name, t("nav.tools"), tool.description.split("\n")[0]))
+    const toolTargets = [...tools.values()].map((tool) => toTarget("tools", tool.name, nameTool(tool.name, tool.title), t("nav.tools"), tool.description.split("\n")[0]))
     const serverTargets = (servers?.servers ?? []).map(({ id, slug }) => toTarget("servers", id, slug || id, t("nav.servers")))
     const runs = (traces?.runs ?? []).map((run) => toTarget("traces", run.correlation_id, run.title || t("list.untitled"), t("nav.traces"), `${formatShortDateTime(run.queued_at, language)} · ${run.correlation_id}`))
     const byId = query.length >= MIN_TRACE_ID_CHARS && !/\s/.test(query) ? [toTarget("traces", query, t("palette.trace", { id: query }), t("nav.traces"))] : []

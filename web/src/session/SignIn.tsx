@@ -1,4 +1,5 @@
 import { useEffect, useState, type FormEvent } from "react"
+import { ProblemText } from "../components/ProblemText"
 import { HttpError, describeError, requestJson, resolveUrl } from "../wire/http"
 import type { SignInOptions } from "../wire/types"
 import { formatSpan } from "../app/format"
@@ -44,11 +45,7 @@ export function SignIn({ onSignedIn }: { onSignedIn: () => Promise<void> }) {
         </p>
         <label htmlFor="key">{t("signin.key")}</label>
         <input id="key" type="password" autoComplete="off" spellCheck={false} autoFocus value={key} onChange={(event) => setKey(event.target.value)} />
-        {problem && (
-          <p className="problem" role="alert">
-            {problem}
-          </p>
-        )}
+        <ProblemText text={problem} />
         <button className="primary" disabled={!key.trim()}>
           {t("signin.go")}
         </button>

@@ -3,7 +3,7 @@ import { isServerAdmin, mayReadRecordedTurns, maySeeRun } from "./caller"
 import type { Me } from "../wire/types"
 
 function me(tenant: string, ...roles: string[]): Me {
-  return { user: "ann", roles, tenant, division: "", keyless: false, model: "", prices: {}, keeps_requests: true, success: true }
+  return { user: "ann", roles, tenant, division: "", key: "", keyless: false, model: "", keeps_requests: true, max_file_bytes: 20_000_000, reads_documents: false, success: true }
 }
 
 test("only an administrator without a tenant administers the server", () => {

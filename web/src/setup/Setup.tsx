@@ -1,8 +1,9 @@
 // How to connect a language model: choose a provider, copy the lines with its key, and test the model with a real request.
 import { useState } from "react"
+import { Select } from "../components/Select"
 import { OFFLINE_MODEL, loadModels, useModels } from "../state/models"
 import { useTranslate } from "../locales"
-import { CodeBlock } from "../components/CodeBlock"
+import { CodeBlock } from "../components/markdown/CodeBlock"
 import { TestModel } from "./TestModel"
 import { buildFileLines, buildShellLines } from "./lines"
 
@@ -25,9 +26,7 @@ export default function Setup() {
           <div className="filters">
             <label>
               <span>{t("setup.provider")}</span>
-              <select value={provider} onChange={(event) => setProvider(event.target.value)}>
-                {models?.providers.map(({ name }) => <option key={name}>{name}</option>)}
-              </select>
+              <Select label={t("setup.provider")} value={provider} onChange={setProvider} options={models?.providers.map(({ name }) => ({ value: name, label: name })) ?? []} />
             </label>
             <label>
               <span>{t("setup.model")}</span>

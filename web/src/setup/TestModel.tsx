@@ -1,4 +1,5 @@
 import { useState } from "react"
+import { Select } from "../components/Select"
 import { formatDuration } from "../app/format"
 import { describeError, HttpError, requestJson } from "../wire/http"
 import type { ModelCard } from "../wire/types"
@@ -31,11 +32,7 @@ export function TestModel({ models }: { models: ModelCard[] }) {
       <div className="filters">
         <label>
           <span>{t("traces.model")}</span>
-          <select value={card.id} onChange={(event) => setChosen(event.target.value)}>
-            {models.map(({ id }) => (
-              <option key={id}>{id}</option>
-            ))}
-          </select>
+          <Select label={t("traces.model")} value={card.id} onChange={setChosen} options={models.map(({ id }) => ({ value: id, label: id }))} />
         </label>
         <button className="primary" disabled={busy || !card.available} onClick={() => void test()}>
           {t(busy ? "setup.testing" : "setup.testNow")}

@@ -1,8 +1,10 @@
 // Export a conversation as a file, and share it by read-only links.
 import { Download, Printer } from "lucide-react"
 import { useState, type FormEvent } from "react"
+import { Select } from "../components/Select"
 import { CopyButton } from "../components/CopyButton"
 import { Dialog } from "../components/Dialog"
+import { ProblemText } from "../components/ProblemText"
 import { formatDateTime } from "../app/format"
 import { buildHref } from "../app/route"
 import { requestJson, resolveUrl } from "../wire/http"
@@ -79,21 +81,11 @@ function Links({ path }: { path: string }) {
         </label>
         <label>
           {t("share.expires")}{" "}
-          <select value={days} onChange={(event) => setDays(Number(event.target.value))}>
-            {LIFETIMES.map((lifetime) => (
-              <option key={lifetime} value={lifetime}>
-                {t(`share.days.${lifetime}`)}
-              </option>
-            ))}
-          </select>
+          <Select label={t("share.expires")} value={String(days)} onChange={(lifetime) => setDays(Number(lifetime))} options={LIFETIMES.map((lifetime) => ({ value: String(lifetime), label: t(`share.days.${lifetime}`) }))} />
         </label>
         <button className="primary">{t("share.create")}</button>
       </form>
-      {problem && (
-        <p className="problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <ProblemText text={problem} />
       {link && (
         <div className="new-link" role="status">
           <p>{t("share.created")}</p>

@@ -1,10 +1,13 @@
 // A conversation that somebody of the tenant has shared: a snapshot, to be read only.
-import { Markdown } from "../components/Markdown"
+import { Markdown } from "../components/markdown/Markdown"
 import { formatDateTime } from "../app/format"
 import type { SharedConversation, TranscriptCall, TranscriptMessage } from "../wire/types"
 import { useQuery } from "../wire/useQuery"
 import { useLanguage, useTranslate } from "../locales"
+import { nameTool } from "../components/humanize"
 import { Decisions } from "../calls/Decisions"
+import { getProgramText } from "../calls/programs/programs"
+import { ProgramText } from "../calls/programs/ProgramText"
 
 export default function SharedPage({ token }: { token: string }) {
   const t = useTranslate()
@@ -52,15 +55,16 @@ function SharedCall({ call }: { call: TranscriptCall }) {
   const t = useTranslate()
   const title = (
     <>
-      <code>{call.tool}</code> <span className="pill">{call.outcome ?? t("share.open")}</span>
+      <strong title={call.tool}>{nameTool(call.tool)}</strong> <span className="pill">{call.outcome ? t(`outcome.${call.outcome}`) : t("share.open")}</span>
     </>
   )
   if (call.arguments === null) return <p className="shared-call">{title}</p>
+  const program = getProgramText(call)
   return (
     <details className="shared-call">
       <summary>{title}</summary>
       <Decisions decisions={call.decisions} />
-      <pre tabIndex={0}>{JSON.stringify(call.arguments, null, 2)}</pre>
+      {program === null ? <pre tabIndex={0}>{JSON.stringify(call.arguments, null, 2)}</pre> : <ProgramText text={program} />}
       {call.result !== null && <pre tabIndex={0}>{call.result}</pre>}
     </details>
   )

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest"
 import type { Durable, Entry, Item } from "../wire/types"
 import { fold, type StreamItem } from "./fold"
-import { EMPTY_VIEW, hasUnjudgedCalls, listWaitingCalls, type Turn, type ConversationView } from "./view"
+import { EMPTY_VIEW, hasUnjudgedCalls, listCalls, listWaitingCalls, type Turn, type ConversationView } from "./view"
 
 const SETTINGS = { title: "Groceries" }
 let seq = 0
@@ -105,6 +105,15 @@ describe("entries", () => {
     const view = fold(EMPTY_VIEW, [...startRun(), toEntry({ type: "conversation.changed", settings: { title: "Shopping", tools: ["stock"] } })])
     expect([view.title, view.owner, view.tools]).toEqual(["Shopping", "ann", ["stock"]])
   })
+})
+
+test("a run waits for a budget until its next turn starts", () => {
+  const started = startRun()
+  const refused = [toEntry({ type: "turn.failed", problem: { error: "no room", error_type: "budget_exceeded" } }), toEntry({ type: "run.suspended", waiting_for: [], wake_at: 99, budget: "team" })]
+  let view = fold(EMPTY_VIEW, [...started, ...refused])
+  expect([view.run?.waiting, view.run?.budget, view.rows.length]).toEqual([true, "team", 1])
+  view = fold(view, [toEntry({ type: "turn.started", number: 2, epoch: 1 })])
+  expect([view.run?.waiting, view.run?.budget]).toEqual([false, ""])
 })
 
 describe("calls", () => {
@@ -302,6 +311,12 @@ describe("what a run cost", () => {
     expect([view.rows, view.spending.micros]).toEqual([[], { USD: 5 }])
   })
 
+  test("is that of a summary as well that the end of the run cut off", () => {
+    const view = fold(EMPTY_VIEW, [...startRun(), toEntry({ type: "run.ended", ending: "cancelled", cost: { micros: 9, estimated: true } })])
+    const last = view.rows.at(-1)
+    expect(last?.kind === "ending" && last.spending?.micros).toEqual({ USD: 9 })
+  })
+
   test("is that of a failed turn as well, where the run ends", () => {
     const view = fold(EMPTY_VIEW, [
       ...startRun(),
@@ -310,5 +325,50 @@ describe("what a run cost", () => {
     ])
     const last = view.rows.at(-1)
     expect(last?.kind === "ending" && last.spending).toEqual({ inputTokens: 0, outputTokens: 0, micros: { USD: 7 }, unknown: 0, estimated: 1 })
+  })
+})
+
+describe("a program", () => {
+  const toCall = (id: string) => ({ type: "call" as const, id, at: 5, tool: "refund", arguments: { order: id } })
+  const started = () => [
+    ...startRun(),
+    requestCalls("p", "other"),
+    toEntry({ type: "call.started", call_id: "p", epoch: 1 }),
+    toEntry({ type: "calls.requested", parent: "p", seen: 0, calls: [toCall("p.0"), toCall("p.1")], lines: [3, 7], printed: "two " }),
+  ]
+
+  test("has its calls below it, with their lines", () => {
+    const entries = started()
+    const more = toEntry({ type: "calls.requested", parent: "p", seen: 0, calls: [toCall("p.2")], lines: [9], printed: "more" })
+    const view = fold(EMPTY_VIEW, [...entries, more])
+    const [program, ...calls] = listCalls(lastTurn(view).parts)
+    expect([program?.phase, program?.printed, calls.map(({ id, line, parent }) => [id, line, parent])]).toEqual([
+      "nested",
+      "two more",
+      [
+        ["p.0", 3, "p"],
+        ["p.1", 7, "p"],
+        ["p.2", 9, "p"],
+        ["other", undefined, undefined],
+      ],
+    ])
+    expect(fold(view, entries).rows).toEqual(view.rows)
+  })
+
+  test("waits for the approvals of its calls, whose results are not part of the history", () => {
+    const view = fold(EMPTY_VIEW, started())
+    expect(hasUnjudgedCalls(view)).toBe(true)
+    const asking = fold(view, [
+      toEntry({ type: "call.judged", call_id: "p.0", verdict: "allow", rule: "r" }),
+      toEntry({ type: "call.judged", call_id: "p.1", verdict: "ask", rule: "r" }),
+    ])
+    expect(listWaitingCalls(asking).map(({ id, line }) => [id, line])).toEqual([["p.1", 7]])
+    const approved = toEntry({ type: "call.approved", call_id: "p.1", by: "ann", remember: "tool" })
+    const ended = toEntry({ type: "call.ended", result: { type: "result", id: "r1", at: 9, call_id: "p.1", tool: "refund", outcome: "ok", content: "done" } })
+    const done = fold(asking, [approved, ended])
+    expect(listCalls(lastTurn(done).parts).find(({ id }) => id === "p.1")?.result?.content).toBe("done")
+    expect([lastTurn(done).head, done.remembered]).toEqual(["other", ["refund"]])
+    const finished = fold(done, [toEntry({ type: "call.ended", result: { type: "result", id: "r2", at: 9, call_id: "p", tool: "run_code", outcome: "ok", content: "{}" } })])
+    expect(lastTurn(finished).head).toBe("r2")
   })
 })

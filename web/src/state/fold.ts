@@ -4,9 +4,9 @@
 // A reconnect may deliver an item again, so applying an item twice must change nothing. An entry is stored and numbered:
 // one that is not newer than the view is skipped. A live event is not stored: it carries the offset at which its text
 // belongs, and fits nowhere else. What live events built is replaced when the entry of the ended turn arrives.
-import type { ApprovalRecord, Call, Durable, Entry, Fleeting, Item, ModelText, Reasoning, Result, RunQueued, Settings, TurnEnded } from "../wire/types"
+import type { ApprovalRecord, Call, CallsRequested, Durable, Entry, Fleeting, Item, ModelText, Reasoning, Result, RunQueued, Settings, TurnEnded } from "../wire/types"
 import { NO_SPENDING, addSpending, toCompactionSpending, toModelSpending, toOptionalSpending, type Spending } from "./spending"
-import type { CallView, QueuedRun, Row, StreamedPart, Turn, TurnPart, ConversationView } from "./view"
+import { listCalls, type CallView, type QueuedRun, type Row, type StreamedPart, type Turn, type TurnPart, type ConversationView } from "./view"
 
 export type StreamItem = Entry | Fleeting
 
@@ -55,16 +55,19 @@ function applyEntry(view: ConversationView, entry: Entry, event: Durable): void 
       startRun(view, entry, event.model)
       return
     case "run.suspended":
-      if (view.run) view.run = { ...view.run, waiting: true }
+      if (view.run) view.run = { ...view.run, waiting: true, budget: event.budget ?? "" }
       return
     case "run.ended":
+      spend(view, toOptionalSpending(event.cost))
       endRun(view, entry, event)
       return
     case "stop.requested":
       if (event.call_id) updateCall(view, event.call_id, { stopping: true })
-      else if (view.run) view.run = { ...view.run, stopping: true, waiting: false }
+      else if (view.run) view.run = { ...view.run, stopping: true, waiting: false, budget: "" }
       return
     case "turn.started":
+      // A run that waited for a budget goes on with another turn.
+      if (view.run?.waiting) view.run = { ...view.run, waiting: false, budget: "" }
       startTurn(view, entry, event.number)
       return
     case "turn.ended":
@@ -85,7 +88,7 @@ function addDecision(call: CallView, { by, reason = "" }: { by: string; reason?:
   return [...(call.decisions ?? []), { by, approved, reason }]
 }
 
-type CallEvent = Extract<Durable, { type: `call.${string}` }>
+type CallEvent = Extract<Durable, { type: `call.${string}` }> | CallsRequested
 
 function applyCallEvent(view: ConversationView, entry: Entry, event: CallEvent): void {
   switch (event.type) {
@@ -134,6 +137,9 @@ function applyCallEvent(view: ConversationView, entry: Entry, event: CallEvent):
       spend(view, toOptionalSpending(event.cost))
       updateCall(view, event.result.call_id, { phase: "closed", result: event.result, endedAt: entry.at })
       return
+    case "calls.requested":
+      updateCall(view, event.parent, (program) => ({ phase: "nested", printed: (program.printed ?? "") + (event.printed ?? ""), calls: [...(program.calls ?? []), ...toProgramCalls(view, entry, event)] }))
+      return
     default:
       event satisfies never
   }
@@ -165,7 +171,9 @@ function applyLiveEvent(view: ConversationView, event: Fleeting): void {
   }
 }
 
-function applySettings(view: ConversationView, { title = "", tools = null, model = "" }: Settings): void {
+function applySettings(view: ConversationView, settings: Settings): void {
+  const { title = "", tools = null, model = "" } = settings
+  view.settings = settings
   view.title = title
   view.tools = tools
   view.model = model
@@ -217,6 +225,7 @@ function startRun(view: ConversationView, entry: Entry, model: string): void {
     correlationId: entry.correlation_id ?? "",
     appTools: request?.appTools ?? [],
     waiting: false,
+    budget: "",
     stopping: false,
     spending: NO_SPENDING,
   }
@@ -233,7 +242,7 @@ function endRun(view: ConversationView, entry: Entry, event: Extract<Durable, { 
   view.run = null
   if (event.ending === "done") {
     const last = view.rows.at(-1)
-    if (last?.kind === "turn") view.rows[view.rows.length - 1] = { ...last, spending }
+    if (last?.kind === "turn") view.rows[view.rows.length - 1] = { ...last, spending, run: entry.run ?? "" }
     return
   }
   view.rows.push({
@@ -339,6 +348,10 @@ function toCallView(view: ConversationView, call: Call, entry: Entry, result: Re
   return result ? { ...requested, phase: "closed", providerRanIt: true, result, endedAt: entry.at } : requested
 }
 
+function toProgramCalls(view: ConversationView, entry: Entry, { parent, calls = [], lines = [] }: CallsRequested): CallView[] {
+  return calls.map((call, index) => ({ ...toCallView(view, call, entry, undefined), parent, line: lines[index] ?? 0 }))
+}
+
 function appendText(view: ConversationView, number: number, kind: "text" | "reasoning", offset: number, text: string): void {
   updateOpenTurn(view, (turn) => (turn.number === number ? appendToPart(turn, { kind, id: `${turn.key}-${kind}`, text: "" }, offset, text) : turn))
 }
@@ -363,25 +376,31 @@ function updateOpenTurn(view: ConversationView, update: (turn: Turn) => Turn): v
   if (turn?.kind === "turn" && turn.open) view.rows[index] = update(turn)
 }
 
+/** Update a call of the model, or of a program. */
 function updateCall(view: ConversationView, id: string, update: Partial<CallView> | ((call: CallView) => Partial<CallView>)): void {
-  const index = view.rows.findLastIndex((row) => row.kind === "turn" && row.parts.some((part) => part.id === id && part.kind === "call"))
+  const index = view.rows.findLastIndex((row) => row.kind === "turn" && listCalls(row.parts).some((call) => call.id === id))
   const turn = view.rows[index]
   if (turn?.kind !== "turn") return
+  const change = (call: CallView): CallView => ({ ...call, ...(typeof update === "function" ? update(call) : update) })
   let head = turn.head
   const parts = turn.parts.map((part): TurnPart => {
-    if (part.kind !== "call" || part.id !== id) return part
-    const changes = typeof update === "function" ? update(part.call) : update
-    head = changes.result?.id ?? head // results follow the items of their turn in the history, in the order of their ends
-    return { ...part, call: { ...part.call, ...changes } }
+    if (part.kind !== "call") return part
+    if (part.id !== id) {
+      if (!part.call.calls?.some((call) => call.id === id)) return part
+      return { ...part, call: { ...part.call, calls: part.call.calls.map((call) => (call.id === id ? change(call) : call)) } }
+    }
+    const call = change(part.call)
+    // Results follow the items of their turn in the history, in the order of their ends. Those of a program's calls do not.
+    if (call.result !== part.call.result) head = call.result?.id ?? head
+    return { ...part, call }
   })
   view.rows[index] = { ...turn, parts, head }
 }
 
 function rememberApproval(view: ConversationView, scope: "no" | "tool" | "conversation", callId: string): void {
   if (scope === "no") return
-  const parts = view.rows.flatMap((row) => (row.kind === "turn" ? row.parts : []))
-  const part = parts.find((candidate) => candidate.kind === "call" && candidate.id === callId)
-  const name = scope === "conversation" ? "*" : part?.kind === "call" ? part.call.call.tool : ""
+  const calls = view.rows.flatMap((row) => (row.kind === "turn" ? listCalls(row.parts) : []))
+  const name = scope === "conversation" ? "*" : (calls.find((call) => call.id === callId)?.call.tool ?? "")
   view.remembered = [...view.remembered, name]
 }
 

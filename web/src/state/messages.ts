@@ -13,11 +13,18 @@ export interface MessageFiles {
   leftOut?: number[]
 }
 
+/** How a message is sent. */
+interface SendOptions extends MessageFiles {
+  /** The model that answers this message only; empty for that of the conversation. */
+  model?: string
+}
+
 /** Start a run with this message. Resolves as soon as the server has stored it. */
-export async function sendMessage(conversation: string, content: string, { added, keptFrom = "", leftOut = [] }: MessageFiles = { added: [] }): Promise<void> {
+export async function sendMessage(conversation: string, content: string, { added, keptFrom = "", leftOut = [], model = "" }: SendOptions = { added: [] }): Promise<void> {
   const path = `conversations/${encodeURIComponent(conversation)}/chat`
   const body = {
     content,
+    ...(model ? { model } : {}),
     ...(added.length ? { attachments: added.map(({ name, data }) => ({ name, data })) } : {}),
     ...(keptFrom ? { attachments_of: keptFrom } : {}),
     ...(keptFrom && leftOut.length ? { attachments_left_out: leftOut } : {}),
@@ -37,7 +44,7 @@ export async function rewind(conversation: string, to: string): Promise<void> {
  * Rewind to the item `to` and send a message from there; an empty one has the last message answered again. If the message is
  * not accepted, the conversation returns to `head`, where it ended before.
  */
-export async function branch(conversation: string, to: string, content: string, head: string, files?: MessageFiles): Promise<void> {
+export async function branch(conversation: string, to: string, content: string, head: string, files?: SendOptions): Promise<void> {
   await rewind(conversation, to) // also where the conversation ends with `to`: the end of a failed run goes away
   try {
     await sendMessage(conversation, content, files)

@@ -1,5 +1,5 @@
 // The tokens and costs of turns, summaries and calls together, as the server recorded them. Nothing is priced here. Pure.
-import type { Cost, Trace, TurnSpan, Usage, UsageLine } from "../wire/types"
+import type { Cost, RunDigest, Trace, TurnSpan, Usage, UsageLine } from "../wire/types"
 
 export interface Spending {
   inputTokens: number
@@ -47,11 +47,12 @@ export function toTurnSpending({ finish, usage, cost }: TurnSpan): Spending {
   return finish ? toModelSpending(usage, cost) : toOptionalSpending(cost)
 }
 
-export function toTraceSpending(trace: Pick<Trace, "turns" | "calls" | "compactions">): Spending {
+export function toTraceSpending(trace: Pick<Trace, "turns" | "calls" | "compactions" | "cost">): Spending {
   return [
     ...trace.turns.map(toTurnSpending),
     ...trace.compactions.map(({ usage, cost }) => toCompactionSpending(usage, cost)),
     ...trace.calls.map(({ cost }) => toOptionalSpending(cost)),
+    toOptionalSpending(trace.cost),
   ].reduce(addSpending, NO_SPENDING)
 }
 
@@ -67,4 +68,9 @@ export function toLineSpending(line: UsageLine): Spending {
 
 function toCostOnly({ micros, currency = "USD", estimated, unpriced_tools: unpriced = [] }: Cost): Spending {
   return { ...NO_SPENDING, micros: { [currency]: micros }, unknown: unpriced.length, estimated: estimated ? 1 : 0 }
+}
+
+/** Return what a run of a list cost. */
+export function toDigestSpending({ cost_micros: micros, unknown_costs: unknown, estimated_costs: estimated }: Pick<RunDigest, "cost_micros" | "unknown_costs" | "estimated_costs">): Spending {
+  return { ...NO_SPENDING, micros, unknown, estimated }
 }

@@ -1,5 +1,6 @@
 // The tools of this server, requested once and shared: every call card needs to know where its tool runs and its schema.
 import { useSyncExternalStore } from "react"
+import { nameTool } from "../components/humanize"
 import { requestJson } from "../wire/http"
 import type { ToolCard, ToolList } from "../wire/types"
 
@@ -35,4 +36,9 @@ export function useToolsOrNull(): Map<string, ToolCard> | null {
 /** Return the tools by name, none until the server has answered. */
 export function useTools(): Map<string, ToolCard> {
   return useToolsOrNull() ?? NO_TOOLS
+}
+
+/** Return what people read in place of the name of a tool. */
+export function useToolName(tool: string): string {
+  return nameTool(tool, useTools().get(tool)?.title)
 }

@@ -1,8 +1,9 @@
 // What the page shows of a conversation. `fold.ts` builds it from the event stream, components render it.
-import type { ApprovalRecord, ApprovalTerms, Call, CallAnswered, CallParked, Citation, Item, Result, RunEnded, Suggestion, SystemText, Tool, UntrustedSource, Usage, UserMessage } from "../wire/types"
+import type { ApprovalRecord, ApprovalTerms, Call, CallAnswered, CallParked, Citation, Item, Result, RunEnded, Settings, Suggestion, SystemText, Tool, UntrustedSource, Usage, UserMessage } from "../wire/types"
 import { NO_SPENDING, type Spending } from "./spending"
 
-export type CallPhase = "written" | "requested" | "asking" | "allowed" | "running" | "parked" | "closed"
+/** A program is nested from its first call on: it waits for its calls, or computes between them. */
+export type CallPhase = "written" | "requested" | "asking" | "allowed" | "running" | "nested" | "parked" | "closed"
 
 export interface CallView {
   id: string
@@ -11,6 +12,8 @@ export interface CallView {
   requestedAt: number
   providerRanIt?: boolean
   appTool?: Tool | undefined
+  /** The title of the tool, where the server has sent it with the call. */
+  title?: string
   rule?: string
   verdict?: "allow" | "ask" | "deny"
   expiresAt?: number
@@ -34,6 +37,14 @@ export interface CallView {
   stopping?: boolean
   result?: Result
   endedAt?: number
+  /** What a program had printed when it last began to wait. */
+  printed?: string
+  /** The calls that a program has made so far, in the order in which it made them. */
+  calls?: CallView[]
+  /** The call whose program makes this one. */
+  parent?: string
+  /** The line of the program that makes this call; 0 if it is not known. */
+  line?: number
 }
 
 /** A part that grows while its turn is open. `bytes` is its length in UTF-8, as the server counts offsets. */
@@ -72,6 +83,8 @@ export interface Turn {
   head: string
   usage?: Usage | undefined
   finish?: string
+  /** The run that it is the last turn of; missing for other turns. */
+  run?: string
   /** What the whole run has used and cost, at the last turn of a run that is done. */
   spending?: Spending
 }
@@ -105,6 +118,8 @@ export interface ActiveRun {
   correlationId: string
   appTools: Tool[]
   waiting: boolean
+  /** The budget that it waits for; empty if it waits for calls. */
+  budget: string
   stopping: boolean
   spending: Spending
 }
@@ -127,6 +142,7 @@ export interface ConversationView {
   run: ActiveRun | null
   /** The model that was chosen for the conversation; empty if the server's default answers. */
   model: string
+  settings: Settings
   /** The enabled tools; null if all are. */
   tools: string[] | null
   /** The tools that were approved for the rest of the conversation; `*` stands for all. */
@@ -137,17 +153,27 @@ export interface ConversationView {
   spending: Spending
 }
 
-export const EMPTY_VIEW: ConversationView = { seq: 0, title: "", owner: "", rows: [], queue: [], run: null, model: "", tools: null, remembered: [], leftRows: [], spending: NO_SPENDING }
+export const EMPTY_VIEW: ConversationView = { seq: 0, title: "", owner: "", rows: [], queue: [], run: null, model: "", settings: {}, tools: null, remembered: [], leftRows: [], spending: NO_SPENDING }
+
+/** Return the calls among the parts of a turn, each program followed by the calls that it has made. */
+export function listCalls(parts: TurnPart[]): CallView[] {
+  return parts.flatMap((part) => (part.kind === "call" ? [part.call, ...(part.call.calls ?? [])] : []))
+}
+
+/** Return whether the server has not decided yet if a call needs an approval. */
+export function isUnjudged(call: CallView): boolean {
+  return call.phase === "requested" && !call.verdict
+}
 
 /** Return whether a call of the last turn has no verdict yet, so that the number of approvals to ask for is not known. */
 export function hasUnjudgedCalls(view: ConversationView): boolean {
   const last = view.rows.findLast((row) => row.kind === "turn")
-  return last?.parts.some((part) => part.kind === "call" && part.call.phase === "requested" && !part.call.verdict) ?? false
+  return last ? listCalls(last.parts).some(isUnjudged) : false
 }
 
 /** Return the calls that wait for a decision, an answer or the application, oldest first. */
 export function listWaitingCalls(view: ConversationView): CallView[] {
   const last = view.rows.findLast((row) => row.kind === "turn")
   if (!view.run || !last) return []
-  return last.parts.flatMap((part) => (part.kind === "call" && (part.call.phase === "asking" || part.call.phase === "parked") ? [part.call] : []))
+  return listCalls(last.parts).filter((call) => call.phase === "asking" || call.phase === "parked")
 }

@@ -1,10 +1,11 @@
 // The accepted tools of an MCP server, for those who decide on them: what was accepted, when and by whom.
 import { isServerAdmin, useMe } from "../session/caller"
 import { JsonView } from "../components/JsonView"
+import { ProblemText } from "../components/ProblemText"
 import { formatRelative } from "../app/format"
 import { useLanguage, useTranslate } from "../locales"
 import { requestJson } from "../wire/http"
-import type { AuditEntry, AuditPage, ServerToolView, ServerView } from "../wire/types"
+import type { AuditEntryView, AuditPage, ServerToolView, ServerView } from "../wire/types"
 import { useProblem } from "../wire/useProblem"
 import { useQuery } from "../wire/useQuery"
 import { findAcceptances } from "./acceptance"
@@ -30,11 +31,7 @@ export function AcceptedTools({ server, tools, onDecided }: AcceptedToolsProps) 
   }
   return (
     <>
-      {problem && (
-        <p className="problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <ProblemText text={problem} />
       <ul className="lines">
         {tools.map((tool) => (
           <li key={tool.name}>
@@ -60,7 +57,7 @@ function listDecisions(server: ServerView, tool: ServerToolView): Decision[] {
 interface AcceptanceProps {
   tool: ServerToolView
   /** The entry of the audit log about it, if it is still there. */
-  entry: AuditEntry | undefined
+  entry: AuditEntryView | undefined
   decisions: Decision[]
   decide: (decision: Decision, name: string) => void
 }

@@ -1,5 +1,6 @@
 // The MCP servers that the user has signed in to, and those where each user signs in for themselves.
 import { Suspense, lazy, useId, useState } from "react"
+import { ProblemText } from "../components/ProblemText"
 import { formatDateTime } from "../app/format"
 import { useLanguage, useTranslate } from "../locales"
 import { loadTools } from "../state/tools"
@@ -36,11 +37,7 @@ export function Connections({ servers, onChanged }: ConnectionsProps) {
     <section aria-labelledby={heading}>
       <h2 id={heading}>{t("connections.title")}</h2>
       <p className="about">{t("connections.about")}</p>
-      {problem && (
-        <p className="problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <ProblemText text={problem} />
       {data.count === 0 && <p className="empty">{t("connections.none")}</p>}
       <ul className="cards">
         {data.connections.map((connection) => (

@@ -4,6 +4,7 @@ import { requestJson } from "../wire/http"
 import { useProblem } from "../wire/useProblem"
 import type { ServerToolView } from "../wire/types"
 import { useTranslate, type MessageKey } from "../locales"
+import { ProblemText } from "../components/ProblemText"
 
 const STATE_KEYS: Record<string, MessageKey> = { new: "servers.new", changed: "servers.changed", rejected: "servers.rejected" }
 
@@ -30,11 +31,7 @@ export function Quarantine({ server, tools, mayDecide, onDecided }: QuarantinePr
   const renderTool = (tool: ServerToolView) => <ChangedTool key={tool.name} tool={tool} decide={mayDecide ? decide : null} />
   return (
     <>
-      {problem && (
-        <p className="problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <ProblemText text={problem} />
       {waiting.length > 0 && (
         <section className="quarantine">
           <h3>{t("servers.quarantine", { n: waiting.length })}</h3>

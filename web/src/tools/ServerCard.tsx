@@ -1,5 +1,6 @@
 // One MCP server: its state, its tools, those that wait to be accepted, and its log.
 import { useState, type ReactNode } from "react"
+import { ProblemText } from "../components/ProblemText"
 import { isServerAdmin, useMe } from "../session/caller"
 import { loadTools } from "../state/tools"
 import { requestJson } from "../wire/http"
@@ -62,7 +63,7 @@ export function ServerCard({ server, figures, opened, onChanged, children }: Ser
         {server.quarantined > 0 && <span className="pill asking">{t("servers.quarantine", { n: server.quarantined })}</span>}
         <span className="grow" />
         {admin && (
-          <>
+          <span className="actions">
             {stopped ? (
               <button disabled={busy} onClick={() => void act("start")}>
                 {t("servers.start")}
@@ -77,7 +78,7 @@ export function ServerCard({ server, figures, opened, onChanged, children }: Ser
                 </button>
               </>
             )}
-          </>
+          </span>
         )}
       </header>
       {server.error_message && <p className="problem">{server.error_message}</p>}
@@ -95,11 +96,7 @@ export function ServerCard({ server, figures, opened, onChanged, children }: Ser
         <span className="clip">{[server.config["command"], ...((server.config["args"] as string[] | undefined) ?? []), server.config["url"]].filter(Boolean).join(" ")}</span>
       </p>
       <HealthLines health={summarizeHealth(figures.filter(({ tool }) => ownTools.has(tool)))} />
-      {problem && (
-        <p className="problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <ProblemText text={problem} />
       {children}
       {waiting.length > 0 && <Quarantine server={server.id} tools={waiting} mayDecide={admin} onDecided={onDecided} />}
       <details open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>

@@ -65,7 +65,8 @@ export function ToolPage({ tool, figures, health, onCallChanged, onRulesChanged 
         <ArrowLeft aria-hidden /> {t("tools.title")}
       </a>
       <header>
-        <h1 className="mono-title">{tool.name}</h1>
+        {tool.title ? <h1>{tool.title}</h1> : <h1 className="mono-title">{tool.name}</h1>}
+        {tool.title && <code>{tool.name}</code>}
         {health && <span className={`pill ${health.kind}`}>{t(health.message)}</span>}
       </header>
       <p className="about">{tool.description}</p>

@@ -28,11 +28,13 @@ export default function Tools({ name }: { name: string }) {
         <input type="search" aria-label={t("tools.filter")} placeholder={t("tools.filter")} value={text} onChange={(event) => setText(event.target.value)} />
         {problem && <p className="problem">{problem}</p>}
         {data && data.count === 0 && <p className="empty">{t("tools.none")}</p>}
+        {data && data.count > 0 && matches.length === 0 && <p className="empty">{t("tools.noMatch")}</p>}
         <ul className="lines">
           {matches.map((tool) => (
             <li key={tool.name}>
               <a href={buildHref("tools", tool.name)} aria-current={tool.name === name ? "true" : undefined}>
                 <span>
+                  {tool.title && <strong>{tool.title} </strong>}
                   <code>{tool.name}</code> <HealthPill health={findHealth(tool)} />
                 </span>
                 <small>{tool.description.split("\n")[0]}</small>
@@ -61,5 +63,5 @@ function HealthPill({ health }: { health: Health | null }) {
 
 function filterTools(tools: ToolCard[], text: string): ToolCard[] {
   const query = text.trim().toLowerCase()
-  return tools.filter((tool) => `${tool.name} ${tool.description} ${tool.server_id}`.toLowerCase().includes(query))
+  return tools.filter((tool) => `${tool.name} ${tool.title} ${tool.description} ${tool.server_id}`.toLowerCase().includes(query))
 }

@@ -4,6 +4,7 @@ import { CallCard } from "../calls/CallCard"
 import { ConversationContext } from "../state/conversationContext"
 import { SchemaForm } from "../components/SchemaForm"
 import type { Schema } from "../components/schemaFields"
+import { ProblemText } from "../components/ProblemText"
 import { notifyConversationsChanged } from "../state/conversations"
 import { getConversationStore } from "../state/conversationStore"
 import type { CallView, ConversationView } from "../state/view"
@@ -37,11 +38,7 @@ export function TryTool({ tool, onCallChanged }: { tool: ToolCard; onCallChanged
       <h2>{t("tools.try")}</h2>
       <form onSubmit={submit}>
         <SchemaForm schema={tool.parameters as Schema} value={{}} onChange={setValue} />
-        {problem && (
-          <p className="problem" role="alert">
-            {problem}
-          </p>
-        )}
+        <ProblemText text={problem} />
         <button className="primary" disabled={busy || value === null}>
           {t("tools.call", { tool: tool.name })}
         </button>

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest"
-import type { AuditEntry } from "../wire/types"
+import type { AuditEntryView } from "../wire/types"
 import { findAcceptances } from "./acceptance"
 
-const entry = (number: number, target: string, outcome: AuditEntry["outcome"] = "allowed"): AuditEntry => ({
+const entry = (number: number, target: string, outcome: AuditEntryView["outcome"] = "allowed"): AuditEntryView => ({
   number, target, outcome, at: number, action: "pin.accept", tenant: "", actor: "ann", actor_tenant: "", key: "", address: "", content_hash: "", cause: 0, count: 1, correlation_id: "", previous: "", hash: "",
 })
 

@@ -7,6 +7,8 @@ import { waitsForUser } from "../state/openRuns"
 import type { LiveAnswer } from "../wire/types"
 import { useQuery } from "../wire/useQuery"
 import { useTranslate } from "../locales"
+import { ApproveAlike } from "./ApproveAlike"
+import { DecisionHistory } from "./DecisionHistory"
 import { OpenRunCard } from "./OpenRunCard"
 
 const POLL_MS = 1500
@@ -37,11 +39,13 @@ export default function Inbox() {
       </header>
       {problem && !data && <p className="problem">{problem}</p>}
       {data && runs.length === 0 && <p className="empty">{t("inbox.none")}</p>}
+      <ApproveAlike runs={runs} onChanged={refetchAll} />
       <ul className="cards">
         {runs.map((run) => (
           <OpenRunCard key={run.run_id} run={run} onChanged={refetchAll} />
         ))}
       </ul>
+      <DecisionHistory />
     </div>
   )
 }

@@ -1,8 +1,10 @@
 // A run that is active or waits, with a button to stop it and the forms of the calls that wait.
 import { Square } from "lucide-react"
-import { useMemo } from "react"
+import { Fragment, useMemo } from "react"
 import { maySeeRun, useMe } from "../session/caller"
 import { CallCard } from "../calls/CallCard"
+import { nameTool } from "../components/humanize"
+import { BudgetWait } from "../chat/BudgetWait"
 import { formatRelative } from "../app/format"
 import { buildHref } from "../app/route"
 import { ConversationContext } from "../state/conversationContext"
@@ -24,8 +26,11 @@ export function OpenRunCard({ run, onChanged }: { run: OpenRun; onChanged: () =>
     const stopped = requestJson("POST", `conversations/${encodeURIComponent(run.conversation)}/cancel`, {})
     stopped.then(onChanged, fail).finally(() => void loadOpenRuns())
   }
-  const waiting = run.calls.filter((call) => call.waits_for && call.call)
-  const others = run.calls.filter((call) => !waiting.includes(call))
+  // The calls of a program are shown on its card, unless the user sees nothing else of the run than a call to decide.
+  const programs = run.calls.filter((call) => call.phase === "nested" && call.call)
+  const single = run.calls.filter((call) => !programs.some(({ id }) => id === call.id || id === call.parent))
+  const waiting = single.filter((call) => call.waits_for && call.call)
+  const others = single.filter((call) => !waiting.includes(call))
   const context = useMemo(() => ({ conversation: run.conversation, send: null, mayDecide: run.may_stop, actions: null }), [run.conversation, run.may_stop])
   return (
     <li className="card">
@@ -46,18 +51,25 @@ export function OpenRunCard({ run, onChanged }: { run: OpenRun; onChanged: () =>
         {run.queued > 0 && <span>{t("live.queued", { n: run.queued })}</span>}
         {isVisible && <a href={buildHref("traces", run.correlation_id)}>{t("chat.trace")}</a>}
       </p>
+      {run.budget && <BudgetWait name={run.budget} />}
       {others.length > 0 && (
         <ul className="open-calls">
           {others.map((call) => (
             <li key={call.id}>
-              <code>{call.tool}</code> <span className="pill">{t(`phase.${call.phase}` as MessageKey)}</span>
+              <strong title={call.tool}>{nameTool(call.tool, call.title)}</strong> <span className="pill">{t(`phase.${call.phase === "nested" ? "running" : call.phase}` as MessageKey)}</span>
             </li>
           ))}
         </ul>
       )}
       <ConversationContext value={context}>
+        {programs.map((program) => (
+          <CallCard key={program.id} call={toProgramView(program, run.calls)} />
+        ))}
         {waiting.map((call) => (
-          <CallCard key={call.id} call={toCallView(call)} />
+          <Fragment key={call.id}>
+            {call.parent && <p className="hint">{t("program.hidden", { n: call.line })}</p>}
+            <CallCard call={toCallView(call)} />
+          </Fragment>
         ))}
       </ConversationContext>
       {problem && <p className="problem">{problem}</p>}
@@ -72,6 +84,11 @@ function toApproval({ approval, terms }: OpenCall): Partial<CallView> {
 }
 
 function toCallView(open: OpenCall): CallView {
-  const { call, parked } = open
-  return { id: open.id, call: call!, phase: open.phase, requestedAt: call!.at, expiresAt: open.expires_at, sources: open.sources ?? [], ...toApproval(open), ...(parked ? { parked } : {}) }
+  const { id, call, title = "", parked, phase, expires_at: expiresAt, parent, line } = open
+  return { id, call: call!, title, phase, requestedAt: call!.at, expiresAt, sources: open.sources ?? [], parent, line, ...toApproval(open), ...(parked ? { parked } : {}) }
+}
+
+/** Return a program with those of its calls that are open. */
+function toProgramView(program: OpenCall, calls: OpenCall[]): CallView {
+  return { ...toCallView(program), calls: calls.filter((call) => call.parent === program.id).map(toCallView) }
 }

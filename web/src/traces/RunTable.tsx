@@ -5,15 +5,17 @@ import { MissingOperator } from "../components/MissingOperator"
 import { OwnerFilter, useTenantByDefault } from "../components/OwnerFilter"
 import { formatCount, formatDuration, formatShortDateTime } from "../app/format"
 import { navigate, buildHref } from "../app/route"
+import { toDigestSpending } from "../state/spending"
 import { useTools } from "../state/tools"
+import { describeCost } from "../usage/describeSpending"
 import type { RunDigest, RunList } from "../wire/types"
 import { usePages } from "../wire/usePages"
 import { useLanguage, useTranslate } from "../locales"
 import { StatusPill } from "./StatusPill"
 
 const OUTCOMES = ["ok", "error", "denied", "expired", "timeout", "cancelled", "unknown"] as const
-const COLUMNS = ["when", "status", "conversation", "user", "model", "took", "turns", "calls", "tokens"] as const
-const NUMBER_COLUMNS = new Set<string>(["took", "turns", "tokens"])
+const COLUMNS = ["when", "status", "conversation", "user", "model", "took", "turns", "calls", "tokens", "cost"] as const
+const NUMBER_COLUMNS = new Set<string>(["took", "turns", "tokens", "cost"])
 const POLL_MS = 10_000
 const ENDINGS = ["done", "limit", "cancelled", "failed"] as const
 
@@ -92,11 +94,28 @@ function Table({ runs, users }: { runs: RunDigest[]; users: boolean }) {
                 <Calls run={run} />
               </td>
               <td className="number">{formatCount((run.usage.input_tokens ?? 0) + (run.usage.output_tokens ?? 0), language)}</td>
+              <td className="number">
+                <Cost run={run} />
+              </td>
             </tr>
           ))}
         </tbody>
       </table>
     </div>
+  )
+}
+
+/** What a run has cost. An unknown cost is a dash: its words would push the column out of the window. */
+function Cost({ run }: { run: RunDigest }) {
+  const language = useLanguage()
+  const spending = toDigestSpending(run)
+  const text = describeCost(spending, language)
+  if (Object.keys(spending.micros).length || !text) return text
+  return (
+    <span title={text}>
+      <span aria-hidden>–</span>
+      <span className="visually-hidden">{text}</span>
+    </span>
   )
 }
 

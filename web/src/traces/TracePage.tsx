@@ -4,7 +4,7 @@ import { describeEndingDetail } from "../locales/endingDetails"
 import { formatCount, formatDuration, formatDateTime } from "../app/format"
 import { buildHref } from "../app/route"
 import { resolveUrl } from "../wire/http"
-import type { Trace, TraceAnswer } from "../wire/types"
+import type { RunFeedback, Trace, TraceAnswer } from "../wire/types"
 import { useQuery } from "../wire/useQuery"
 import { useMe } from "../session/caller"
 import { useLanguage, useTranslate } from "../locales"
@@ -32,12 +32,12 @@ export function TracePage({ id }: { id: string }) {
         <CopyButton text={curl} label={t("traces.curl")} />
       </header>
       {query.problem && !query.data && <p className="problem">{query.problem}</p>}
-      {query.data?.runs.map((run) => <RunTrace key={run.run_id} run={run} />)}
+      {query.data?.runs.map((run) => <RunTrace key={run.run_id} run={run} feedback={query.data?.feedback[run.run_id]} />)}
     </div>
   )
 }
 
-function RunTrace({ run }: { run: Trace }) {
+function RunTrace({ run, feedback }: { run: Trace; feedback: RunFeedback | undefined }) {
   const t = useTranslate()
   const language = useLanguage()
   const cost = describeCost(toTraceSpending(run), language)
@@ -55,6 +55,11 @@ function RunTrace({ run }: { run: Trace }) {
         <a href={buildHref("chat", run.conversation)}>{t("traces.conversation")}</a>
       </header>
       {run.detail && <p className={run.ending === "failed" ? "problem" : "about"}>{describeEndingDetail(run.detail, t)}</p>}
+      {feedback && (
+        <p className="hint">
+          <span className={feedback.rating === "up" ? "pill ok" : "pill bad"}>{t(feedback.rating === "up" ? "feedback.up" : "feedback.down")}</span> {[feedback.by, formatDateTime(feedback.at, language), feedback.note].filter(Boolean).join(" · ")}
+        </p>
+      )}
       <Waterfall trace={run} />
     </section>
   )

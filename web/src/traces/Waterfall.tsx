@@ -7,6 +7,8 @@ import { useLanguage, useTranslate, type MessageKey } from "../locales"
 import { RecordedTurn } from "./RecordedTurn"
 import { buildAxis, buildSpans, type Axis, type Span } from "./waterfallLayout"
 import { Decisions } from "../calls/Decisions"
+import { getProgramText } from "../calls/programs/programs"
+import { ProgramText } from "../calls/programs/ProgramText"
 import { toCompactionSpending, toOptionalSpending, toTurnSpending, type Spending } from "../state/spending"
 import { describeCost } from "../usage/describeSpending"
 
@@ -25,11 +27,14 @@ export function Waterfall({ trace }: { trace: Trace }) {
     <div className="waterfall">
       <ul>
         {spans.map((span) => (
-          <li key={span.id} data-kind={span.kind}>
+          <li key={span.id} data-kind={span.kind} data-nested={span.parent ? true : undefined}>
             <button className="span" aria-expanded={open === span.id} onClick={() => setOpen(open === span.id ? "" : span.id)}>
-              <span className="span-label">{span.kind === "call" ? <code>{span.label}</code> : span.label}</span>
+              <span className="span-label">
+                {span.kind === "call" ? <code>{span.label}</code> : span.label}
+                {span.line ? <small> {t("program.line", { n: span.line })}</small> : null}
+              </span>
               <Bars span={span} axis={axis} />
-              <span className="span-took">{span.tookMs === null ? "…" : formatDuration(span.tookMs)}</span>
+              <span className="span-took">{span.tookMs !== null ? formatDuration(span.tookMs) : span.outcome ? "" : "…"}</span>
             </button>
             {open === span.id && <Details trace={trace} span={span} />}
           </li>
@@ -60,6 +65,7 @@ function Bars({ span, axis }: { span: Span; axis: Axis }) {
 }
 
 function Details({ trace, span }: { trace: Trace; span: Span }) {
+  const t = useTranslate()
   const call = trace.calls.find(({ id }) => id === span.id)
   const turn = trace.turns.find(({ number }) => `turn-${number}` === span.id)
   if (call) return <CallFacts call={call} />
@@ -67,6 +73,7 @@ function Details({ trace, span }: { trace: Trace; span: Span }) {
   const compaction = span.kind === "compaction" && trace.compactions[Number(span.id.replace("compaction-", ""))]
   if (compaction) return <CompactionFacts compaction={compaction} />
   const wait = trace.waits[Number(span.id.replace("wait-", ""))]
+  if (wait?.budget) return <div className="span-details">{t("chat.waitingFor", { who: t("chat.budget", { name: wait.budget }) })}</div>
   return <div className="span-details">{wait?.waiting_for.map((id) => <code key={id}>{trace.calls.find((waiting) => waiting.id === id)?.tool ?? id} </code>)}</div>
 }
 
@@ -94,6 +101,7 @@ function CostFact({ spending }: { spending: Spending }) {
 
 function CallFacts({ call }: { call: CallSpan }) {
   const t = useTranslate()
+  const program = getProgramText({ tool: call.tool, arguments: call.edited ?? call.arguments })
   return (
     <div className="span-details">
       <p className="facts">
@@ -103,14 +111,14 @@ function CallFacts({ call }: { call: CallSpan }) {
             <b>{t("call.rule")}</b> {call.rule}
           </span>
         )}
-        {call.attempts > 1 && <span>{t("call.attempt", { n: call.attempts })}</span>}
+        {program === null && call.attempts > 1 && <span>{t("call.attempt", { n: call.attempts })}</span>}
         <CostFact spending={toOptionalSpending(call.cost)} />
         {call.provider_ran_it && <span>{t("venue.provider")}</span>}
         <span className="faint">{call.id}</span>
       </p>
       <Decisions decisions={call.decisions} />
-      <JsonView value={call.edited ?? call.arguments} />
-      {call.error && <p className="problem">{call.error.error}</p>}
+      {program === null ? <JsonView value={call.edited ?? call.arguments} /> : <ProgramText text={program} />}
+      {call.error && <p className="problem program-error">{call.error.error}</p>}
     </div>
   )
 }

@@ -27,6 +27,7 @@ const trace: Trace = {
   calls: [],
   waits: [],
   compactions: [compaction],
+  cost: null,
 }
 
 describe("a trace", () => {
@@ -36,8 +37,30 @@ describe("a trace", () => {
     expect(buildAxis(trace, 0).at(compaction.at)).toBe(0.5)
   })
 
+  test("has the calls of a program below it, and shows its waits as such", () => {
+    const times: Omit<Trace["calls"][number], "id" | "tool" | "requested_at" | "started_at" | "ended_at" | "parent" | "line"> = { asked_at: null, decided_at: null, parked_at: null, answered_at: null, edited: null, judged_at: null, verdict: null, decided_by: "", decisions: [], parked_for: null, answered_by: "", cost: null, error: null, rule: "", outcome: "ok", provider_ran_it: false, attempts: 1, duration_ms: 1, turn: 1, arguments: {} }
+    const program = { ...times, id: "p", tool: "run_code", requested_at: 21, started_at: 21, ended_at: 29, parent: "", line: 0 }
+    const first = { ...times, id: "p.0", tool: "read", requested_at: 22, started_at: 22, ended_at: 23, parent: "p", line: 1 }
+    const other = { ...times, id: "q", tool: "list", requested_at: 21.5, started_at: 21.5, ended_at: 22, parent: "", line: 0 }
+    const waits = [{ started_at: 24, ended_at: 27, waiting_for: ["p.1"], budget: "" }]
+    const spans = buildSpans({ ...trace, compactions: [], calls: [program, other, first], waits }, LABELS)
+    expect(spans.map(({ label, line }) => [label, line || 0])).toEqual([
+      ["run_code", 0],
+      ["read", 1],
+      ["list", 0],
+      ["Waiting", 0],
+      ["Turn 1", 0],
+    ])
+    expect(spans[0]?.segments).toEqual([
+      { from: 21, to: 24, kind: "work" },
+      { from: 24, to: 27, kind: "asking" },
+      { from: 27, to: 29, kind: "work" },
+    ])
+  })
+
   test("costs the sum of its turns and its summaries", () => {
     expect(describeCost(toTraceSpending(trace), "en")).toBe("$1.15")
+    expect(describeCost(toTraceSpending({ ...trace, cost: { micros: 1_000_000 } }), "en")).toBe("$2.15")
     expect(describeCost(toTraceSpending({ ...trace, compactions: [{ ...compaction, cost: null }] }), "en")).toBe("$0.15 + unknown")
   })
 
@@ -49,8 +72,9 @@ describe("a trace", () => {
   })
 })
 
-test("a limit has a sentence of its own, any other detail is shown as it is", () => {
+test("a limit and a type of error have a sentence of their own, any other detail is shown as it is", () => {
   const t = createTranslate("en")
   for (const name of ["turns_per_request", "turns_per_conversation", "run_seconds", "run_tokens", "length", "refused"]) expect(describeEndingDetail(name, t)).toMatch(/ .* /)
-  expect(describeEndingDetail("model_error: no", t)).toBe("model_error: no")
+  expect(describeEndingDetail("model_error: no: it is", t)).toBe("The model reports a problem: no: it is")
+  expect(describeEndingDetail("stopped by ann: no", t)).toBe("stopped by ann: no")
 })

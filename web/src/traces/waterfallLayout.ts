@@ -32,6 +32,10 @@ export interface Span {
   id: string
   label: string
   kind: "turn" | "call" | "wait" | "compaction"
+  /** The span of the program that makes the call; empty for any other span. */
+  parent?: string
+  /** The line of the program that makes the call. */
+  line?: number
   segments: Segment[]
   tookMs: number | null
   outcome: string
@@ -39,7 +43,7 @@ export interface Span {
 
 /**
  * Return the rows of a waterfall in the order in which they began. Those of the same moment keep the order turn, call, wait,
- * compaction: the microseconds that are added below break the tie.
+ * compaction: the microseconds that are added below break the tie. The calls of a program follow it.
  */
 export function buildSpans(trace: Trace, labels: { turn: (number: number) => string; wait: string; compaction: string }): Span[] {
   const turns: (Span & { at: number })[] = trace.turns.map((turn, index) => ({
@@ -56,7 +60,9 @@ export function buildSpans(trace: Trace, labels: { turn: (number: number) => str
     at: call.requested_at + 1e-6,
     label: call.tool,
     kind: "call",
-    segments: splitCall(call),
+    parent: call.parent,
+    line: call.line,
+    segments: trace.calls.some(({ parent }) => parent === call.id) ? splitProgram(call, trace.waits) : splitCall(call),
     tookMs: call.duration_ms,
     outcome: call.outcome ?? "",
   }))
@@ -78,7 +84,20 @@ export function buildSpans(trace: Trace, labels: { turn: (number: number) => str
     tookMs: (compaction.at - compaction.started_at) * 1000,
     outcome: compaction.problem ? "error" : "",
   }))
-  return [...turns, ...calls, ...waits, ...compactions].sort((first, second) => first.at - second.at)
+  const spans = [...turns, ...calls, ...waits, ...compactions].sort((first, second) => first.at - second.at)
+  return spans.filter((span) => !span.parent).flatMap((span) => [span, ...spans.filter(({ parent }) => parent === span.id)])
+}
+
+/** Split a program into the segments in which it ran and those in which the run waited for somebody to decide its calls. */
+function splitProgram(call: Trace["calls"][number], waits: Trace["waits"]): Segment[] {
+  const segments: Segment[] = []
+  let [last] = splitCall(call).slice(-1)
+  for (const wait of waits) {
+    if (!last || wait.started_at < last.from || (last.to !== null && wait.started_at > last.to)) continue
+    segments.push({ ...last, to: wait.started_at }, { from: wait.started_at, to: wait.ended_at, kind: "asking" })
+    last = wait.ended_at === null ? undefined : { ...last, from: wait.ended_at }
+  }
+  return last ? [...segments, last] : segments
 }
 
 /** Split a call into the segments in which it waited for a person or the application and those in which it ran. */

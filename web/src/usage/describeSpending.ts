@@ -2,6 +2,7 @@
 import { formatCount } from "../app/format"
 import { createTranslate, type Language } from "../locales"
 import { createUsageText } from "../locales/usage"
+import { isNearlySpent } from "../state/budgets"
 import type { Spending } from "../state/spending"
 import type { BudgetView } from "../wire/types"
 
@@ -30,17 +31,17 @@ export function describeTokens({ inputTokens, outputTokens }: Spending, language
   return createTranslate(language)("traces.inOut", { input: formatCount(inputTokens, language), output: formatCount(outputTokens, language) })
 }
 
-/** Return whom a budget is for. The name of a person is stored with that of the tenant, as JSON. */
+/** Return whom a budget is for. The name of a person or a preset is stored with that of the tenant, as JSON. */
 export function describeScope({ scope, scope_name: name }: BudgetView, language: Language): string {
   const u = createUsageText(language)
   switch (scope) {
-    case "user": {
-      const [tenant, user] = JSON.parse(name) as [string, string]
-      return u("scope.user", { name: tenant ? `${user} · ${tenant}` : user })
+    case "user":
+    case "preset": {
+      const [tenant, own] = JSON.parse(name) as [string, string]
+      return u(`scope.${scope}`, { name: tenant ? `${own} · ${tenant}` : own })
     }
     case "tenant":
     case "key":
-    case "preset":
     case "division":
       return u(`scope.${scope}`, { name })
     default:
@@ -63,5 +64,6 @@ export function describeNearBudget(budget: BudgetView, language: Language): stri
   const period = formatPeriod(budget.period, language)
   if (spent >= amount) return u("usedUp", { name, period })
   const left = formatMoney(Math.max(0, budget.left), currency, language)
-  return u("near", { name, period, left, percent: Math.floor((spent / amount) * 100), amount: formatMoney(amount, currency, language) })
+  const values = { name, period, left, amount: formatMoney(amount, currency, language) }
+  return isNearlySpent(budget) ? u("near", { ...values, percent: Math.floor((spent / amount) * 100) }) : u("tight", values)
 }

@@ -9,7 +9,8 @@ const LINE: UsageLine = { currency: "USD", cost: 0.5, cost_micros: 500_000, turn
 const UNKNOWN: UsageLine = { ...LINE, currency: null, cost: null, cost_micros: null, turns: 1, unknown_costs: 1 }
 const BUDGET: BudgetView = { name: "team", scope: "tenant", scope_name: "acme", period: "2027-01", currency: "USD", amount: 10, spent: 8, reserved: 0.5, left: 1.5, overdraft: 0, applies: true,
   on_reach: "refuse",
-  waiting: 0 }
+  waiting: 0,
+  last_reserved: 0.5 }
 
 describe("a cost", () => {
   test("is never zero because it is unknown", () => {
@@ -68,6 +69,12 @@ describe("a budget", () => {
     expect(names(BUDGET, { ...BUDGET, name: "less", spent: 7.99 }, { ...BUDGET, name: "others", applies: false }, { ...BUDGET, name: "over", spent: 11 })).toEqual(["over", "team"])
   })
 
+  test("is told of before a request like the last one has no room", () => {
+    const small = { ...BUDGET, amount: 0.5, spent: 0.3 }
+    expect([0, 0.1, 0.11].map((reserved) => listNearBudgets([{ ...small, last_reserved: reserved }]).length)).toEqual([0, 0, 1])
+    expect(describeNearBudget({ ...small, left: 0.2 }, "en")).toBe("The budget team may have no room for another message: $0.20 of $0.50 is left (January 2027).")
+  })
+
   test("is told of in a sentence", () => {
     expect(describeNearBudget(BUDGET, "en")).toBe("80 % of the budget team is spent: $1.50 of $10.00 is left (January 2027).")
     expect(describeNearBudget({ ...BUDGET, spent: 10.2, left: -0.2 }, "en")).toMatch(/^The budget team is used up \(January 2027\)\./)
@@ -75,6 +82,7 @@ describe("a budget", () => {
 
   test("names whom it is for and when", () => {
     expect(describeScope({ ...BUDGET, scope: "user", scope_name: '["acme","ann"]' }, "en")).toBe("person ann · acme")
+    expect(describeScope({ ...BUDGET, scope: "preset", scope_name: '["acme","brief"]' }, "en")).toBe("preset brief · acme")
     expect(describeScope({ ...BUDGET, scope: "server", scope_name: "" }, "en")).toBe("everybody")
     expect(["2027-01-31", "total"].map((period) => formatPeriod(period, "en"))).toEqual(["January 31, 2027", "in total"])
   })

@@ -39,6 +39,9 @@ export function logEntry(entry: Entry): void {
       if (calls) console.info(formatLine(id, `Model requested ${calls} tool call(s)`))
       return
     }
+    case "calls.requested":
+      for (const call of event.calls ?? []) tools.set(call.id, call.tool)
+      return
     case "turn.failed":
       console.warn(formatLine(id, `Model failed | error_type=${event.problem.error_type} | ${event.problem.error}`))
       return

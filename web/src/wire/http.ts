@@ -37,8 +37,8 @@ export function resolveUrl(path: string): URL {
   return new URL(path, document.baseURI.replace(/#.*$/, ""))
 }
 
-/** Send a request. Throws HttpError for any status that is not a success. */
-export async function request(method: string, path: string, body?: unknown, options: RequestInit = {}): Promise<Response> {
+/** Send a request, with a body that becomes JSON or with bytes. Throws HttpError for any status that is not a success. */
+export async function request(method: string, path: string, body?: unknown, options: RequestInit = {}, bytes: Uint8Array<ArrayBuffer> | null = null): Promise<Response> {
   const headers = new Headers(options.headers)
   headers.set("accept-language", session.language)
   if (body !== undefined) headers.set("content-type", "application/json")
@@ -46,7 +46,7 @@ export async function request(method: string, path: string, body?: unknown, opti
     ...options,
     method,
     headers,
-    body: body === undefined ? null : JSON.stringify(body),
+    body: body === undefined ? bytes : JSON.stringify(body),
     credentials: "same-origin",
     cache: "no-store",
   })

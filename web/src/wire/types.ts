@@ -28,6 +28,7 @@ export const AUDIT_ACTIONS = [
   "share.revoke",
   "conversation.export",
   "conversation.delete",
+  "conversation.restore",
   "message.delete",
   "original.read",
   "session.end",
@@ -104,9 +105,9 @@ export interface ArgumentsAppended {
   text: string
 }
 
-export interface AuditEntry {
+export interface AuditEntryView {
   at: number
-  action: "audit.trim" | "call.approve" | "call.deny" | "config.load" | "conversation.delete" | "conversation.export" | "key.add" | "key.revoke" | "key.rotate" | "message.delete" | "original.read" | "pin.accept" | "pin.reject" | "preset.delete" | "preset.save" | "prompt.change" | "provider.test" | "server.add" | "server.change" | "server.free_names" | "server.remove" | "server.sign_in" | "server.sign_out" | "server.start" | "server.stop" | "server.test" | "session.end" | "setting.delete" | "setting.set" | "share.create" | "share.revoke" | "sign_in.refuse"
+  action: "audit.trim" | "call.approve" | "call.deny" | "config.load" | "conversation.delete" | "conversation.export" | "conversation.restore" | "key.add" | "key.revoke" | "key.rotate" | "message.delete" | "original.read" | "pin.accept" | "pin.reject" | "preset.delete" | "preset.save" | "prompt.change" | "provider.test" | "server.add" | "server.change" | "server.free_names" | "server.remove" | "server.sign_in" | "server.sign_out" | "server.start" | "server.stop" | "server.test" | "session.end" | "setting.delete" | "setting.set" | "share.create" | "share.revoke" | "sign_in.refuse"
   target: string
   tenant: string
   actor: string
@@ -125,7 +126,7 @@ export interface AuditEntry {
 }
 
 export interface AuditPage {
-  entries: Array<AuditEntry>
+  entries: Array<AuditEntryView>
   count: number
   next: string | null
   success: boolean
@@ -135,7 +136,7 @@ export interface AuditVerification {
   intact: boolean
   problem: string
   count: number
-  last: AuditEntry | null
+  last: AuditEntryView | null
   success: boolean
 }
 
@@ -144,6 +145,7 @@ export interface AvailableTool {
   server_name: string
   server_slug: string
   tool_name: string
+  tool_title: string
   tool_description: string
   input_schema: Record<string, unknown>
 }
@@ -187,6 +189,7 @@ export interface BudgetView {
   overdraft: number
   on_reach: "ask" | "refuse"
   waiting: number
+  last_reserved: number
   applies: boolean
 }
 
@@ -288,6 +291,8 @@ export interface CallSpan {
   arguments: Record<string, unknown>
   requested_at: number
   turn: number
+  parent: string
+  line: number
   edited: Record<string, unknown> | null
   provider_ran_it: boolean
   judged_at: number | null
@@ -328,6 +333,15 @@ export interface Caller {
   models?: Array<string>
   key?: string
   server_tools?: "" | "all" | "none"
+}
+
+export interface CallsRequested {
+  type: "calls.requested"
+  parent: string
+  seen: number
+  calls?: Array<Call>
+  lines?: Array<number>
+  printed?: string
 }
 
 export interface CancelAnswer {
@@ -409,6 +423,9 @@ export interface Conversation {
   description: string
   created_at: string
   updated_at: string
+  place: "" | "archived" | "deleted" | "pinned"
+  passage: Passage | null
+  auto_title: boolean
   system_prompt: string
   max_turns: number
   max_tokens: number | null
@@ -462,6 +479,8 @@ export interface ConversationSummary {
   description: string
   created_at: string
   updated_at: string
+  place: "" | "archived" | "deleted" | "pinned"
+  passage: Passage | null
 }
 
 export interface Cost {
@@ -473,6 +492,26 @@ export interface Cost {
   estimated?: boolean
 }
 
+export interface DecisionPage {
+  decisions: Array<DecisionView>
+  count: number
+  next: string | null
+  success: boolean
+}
+
+export interface DecisionView {
+  conversation: string
+  title: string
+  call_id: string
+  tool: string
+  tool_title: string
+  approved: boolean
+  by: string
+  at: number
+  reason: string
+  edited: boolean
+}
+
 export interface DirectCallAnswer {
   call_id: string
   run_id: string
@@ -480,7 +519,7 @@ export interface DirectCallAnswer {
   success: boolean
 }
 
-export type Durable = ConversationOpened | ConversationChanged | MessageAdded | MessageRemoved | HistoryRewound | HistoryCompacted | RunQueued | RunStarted | StopRequested | RunSuspended | RunEnded | TurnStarted | TurnEnded | TurnFailed | CallJudged | CallApproved | CallDenied | CallStarted | CallParked | CallAnswered | CallEnded
+export type Durable = ConversationOpened | ConversationChanged | MessageAdded | MessageRemoved | HistoryRewound | HistoryCompacted | RunQueued | RunStarted | StopRequested | RunSuspended | RunEnded | TurnStarted | TurnEnded | TurnFailed | CallJudged | CallApproved | CallDenied | CallStarted | CallParked | CallAnswered | CallEnded | CallsRequested
 
 export interface EnabledTool {
   server_id: string
@@ -516,10 +555,21 @@ export interface ErrorBody {
   success: boolean
 }
 
+export interface FeedbackList {
+  feedback: Record<string, RunFeedback>
+  success: boolean
+}
+
 export interface FilePart {
   type: "file"
   url: string
   name: string
+}
+
+export interface FileText {
+  text: string
+  tokens: number
+  success: boolean
 }
 
 export interface FixedSetting {
@@ -567,6 +617,12 @@ export interface ImportedServers {
   success: boolean
 }
 
+export interface InstructionsAnswer {
+  text: string
+  max_bytes: number
+  success: boolean
+}
+
 export type Item = SystemText | UserMessage | ModelText | Reasoning | Call | Result
 
 export interface KeyList {
@@ -591,6 +647,10 @@ export interface KeyView {
   created_at: number
   previous_until: number
   last_used_at: number
+  configured: boolean
+  location: string
+  version: string
+  conflict: string
 }
 
 export interface Latency {
@@ -607,6 +667,13 @@ export interface Limits {
   calls_per_turn?: number
   parallel_calls?: number
   queued_messages?: number
+  program_calls?: number
+  program_step_seconds?: number
+  program_seconds?: number
+  program_memory_bytes?: number
+  program_printed_bytes?: number
+  program_value_bytes?: number
+  program_argument_bytes?: number
 }
 
 export interface LiveAnswer {
@@ -625,10 +692,12 @@ export interface Me {
   roles: Array<string>
   tenant: string
   division: string
+  key: string
   keyless: boolean
   model: string
-  prices: Record<string, Price>
   keeps_requests: boolean
+  max_file_bytes: number
+  reads_documents: boolean
   success: boolean
 }
 
@@ -725,7 +794,8 @@ export interface NoteEdit {
 export interface OpenCall {
   id: string
   tool: string
-  phase: "allowed" | "asking" | "closed" | "parked" | "requested" | "running"
+  title: string
+  phase: "allowed" | "asking" | "closed" | "nested" | "parked" | "requested" | "running"
   expires_at: number
   waits_for: "" | "answer" | "application" | "approval"
   call: Call | null
@@ -733,6 +803,8 @@ export interface OpenCall {
   sources: Array<UntrustedSource>
   terms: ApprovalTerms | null
   approval: ApprovalView | null
+  parent: string
+  line: number
 }
 
 export interface OpenRun {
@@ -746,6 +818,7 @@ export interface OpenRun {
   started_at: number
   queued: number
   calls: Array<OpenCall>
+  budget: string
   may_stop: boolean
 }
 
@@ -789,6 +862,13 @@ export interface OverviewAnswer {
 
 export type Part = TextPart | ImagePart | FilePart
 
+export interface Passage {
+  message_id: string
+  text: string
+  start: number
+  length: number
+}
+
 export interface PersonList {
   people: Array<SignedInPerson>
   count: number
@@ -809,9 +889,23 @@ export interface Point {
   turn_p95_ms: number | null
 }
 
+export interface PresetAnswer {
+  preset: PresetView
+  message: string
+  success: boolean
+}
+
+export interface PresetFileView {
+  name: string
+  bytes: number
+  tokens: number
+}
+
 export interface PresetList {
   presets: Array<PresetView>
   count: number
+  max_files: number
+  max_files_bytes: number
   success: boolean
 }
 
@@ -831,27 +925,8 @@ export interface PresetView {
   shared: boolean
   editable: boolean
   settings: PresetSettings
-}
-
-export interface Price {
-  input: number
-  output: number
-  cached: number | null
-  cache_write: number | null
-  cache_write_1h: number | null
-  tiers: Array<PriceTier>
-  tools: Record<string, number>
-  request: number
-  currency: string
-}
-
-export interface PriceTier {
-  input: number
-  output: number
-  cached: number | null
-  cache_write: number | null
-  cache_write_1h: number | null
-  above: number
+  files: Array<PresetFileView>
+  tokens: number
 }
 
 export interface Problem {
@@ -985,6 +1060,7 @@ export interface Result {
   seal?: Seal | null
   parts?: Array<Part>
   native?: string
+  is_text?: boolean
   redacted?: Array<string>
   untrusted?: string
   decisions?: Array<ApprovalRecord>
@@ -992,6 +1068,7 @@ export interface Result {
 
 export interface RunAnswer {
   run: Trace
+  feedback: RunFeedback | null
   success: boolean
 }
 
@@ -1010,6 +1087,9 @@ export interface RunDigest {
   took_ms: number
   turns: Array<TurnDigest>
   calls: Array<CallDigest>
+  cost_micros: Record<string, number>
+  unknown_costs: number
+  estimated_costs: number
 }
 
 export interface RunEnded {
@@ -1018,6 +1098,14 @@ export interface RunEnded {
   detail?: string
   message?: ModelText | null
   run_id?: string
+  cost?: Cost | null
+}
+
+export interface RunFeedback {
+  rating: "down" | "up"
+  note: string
+  by: string
+  at: number
 }
 
 export interface RunList {
@@ -1035,6 +1123,7 @@ export interface RunQueued {
   limits?: Limits | null
   web_search?: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
   context?: Record<string, Note>
+  instructions?: string
   language?: string
   mcp_client?: McpClient | null
   options?: Options
@@ -1059,6 +1148,7 @@ export interface RunSuspended {
   type: "run.suspended"
   waiting_for: Array<string>
   wake_at: number
+  budget?: string
 }
 
 export interface Seal {
@@ -1132,6 +1222,7 @@ export interface ServerView {
   rejected: number
   unusable: number
   configured: boolean
+  location: string
   version: string
   conflict: string
   warning: string
@@ -1159,10 +1250,12 @@ export interface SettingEntry {
 
 export interface SettingField {
   name: string
+  type: "boolean" | "choice" | "choice_or_list" | "choices" | "entries" | "integer" | "list" | "long_text" | "map" | "number" | "number_or_choice" | "secret" | "table" | "tables" | "text"
   expects: string
   choices: Array<string>
   secret: boolean
   required: boolean
+  values: "boolean" | "choice" | "choice_or_list" | "choices" | "entries" | "integer" | "list" | "long_text" | "map" | "number" | "number_or_choice" | "secret" | "table" | "tables" | "text" | null
   effect: string
   fields: Array<SettingField>
 }
@@ -1183,6 +1276,7 @@ export interface SettingList {
 
 export interface Settings {
   title?: string
+  auto_title?: boolean
   description?: string
   system_prompt?: string
   context?: Record<string, Note>
@@ -1198,6 +1292,8 @@ export interface Settings {
   options?: Options
   ephemeral?: boolean
   unlisted?: boolean
+  place?: "" | "archived" | "pinned"
+  deleted_at?: number
   metadata?: Record<string, string>
   preset?: string
 }
@@ -1215,6 +1311,8 @@ export interface SettingsChange {
   web_search?: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
   language?: string
   options?: Options
+  place?: "" | "archived" | "pinned"
+  deleted_at?: number
   metadata?: Record<string, string>
   preset?: string
   enable_tool?: string
@@ -1224,6 +1322,7 @@ export interface SettingsChange {
   notes?: Record<string, Note | null>
   note_edits?: Record<string, NoteEdit>
   max_turns?: number
+  written_title?: string | null
   default_limits?: Limits
 }
 
@@ -1284,6 +1383,7 @@ export interface StopRequested {
 export interface Suggestion {
   label: string
   text: string
+  edit?: boolean
 }
 
 export interface SystemText {
@@ -1308,8 +1408,10 @@ export interface TextPart {
 
 export interface Tool {
   name: string
+  title?: string
   description?: string
   parameters?: Record<string, unknown>
+  returns?: Record<string, unknown> | null
   venue?: "client" | "function" | "mcp" | "provider"
   enabled?: boolean
   roles?: Array<string>
@@ -1334,6 +1436,8 @@ export interface Tool {
   max_result_bytes?: number
   price?: number
   examples?: Array<string>
+  propose?: Array<string>
+  says?: Array<string>
   built_in?: boolean
   hides_server_tool?: boolean
   sources?: Record<string, string>
@@ -1348,6 +1452,7 @@ export interface Tool {
 
 export interface ToolCard {
   name: string
+  title: string
   description: string
   parameters: Record<string, unknown>
   venue: string
@@ -1408,11 +1513,13 @@ export interface Trace {
   calls: Array<CallSpan>
   waits: Array<WaitSpan>
   compactions: Array<Compaction>
+  cost: Cost | null
 }
 
 export interface TraceAnswer {
   correlation_id: string
   runs: Array<Trace>
+  feedback: Record<string, RunFeedback>
   earlier: number
   success: boolean
 }
@@ -1562,5 +1669,6 @@ export interface UserMessage {
 export interface WaitSpan {
   started_at: number
   waiting_for: Array<string>
+  budget: string
   ended_at: number | null
 }

@@ -32,7 +32,7 @@ from toolyard.cli.terminal import InputEnded, Interrupted, Terminal
 from toolyard.cli.usage import UsageError
 from toolyard.core.conversation.events import Entry, RunSuspended
 from toolyard.core.errors import Misconfigured, Refused, ToolyardError
-from toolyard.core.settings.model_names import OFFLINE
+from toolyard.core.settings.models.names import OFFLINE
 from toolyard.server.config import find_data_directory
 from toolyard.server.wiring import build_wiring
 from toolyard.venues.function import FunctionTool, tool
@@ -46,7 +46,7 @@ EXAMPLES = """  toolyard chat --demo                            a grocery list a
 
 Without --server, the chat uses the server that has the configured store open, or opens the store itself if no server
 runs. Ctrl-C stops a run, and a second Ctrl-C exits. If a tool call needs approval, answer y (yes), n (no) or
-e (edit its arguments).
+e (edit its arguments); a (all) and d (deny all) answer for all calls of a program that ask at once.
 """
 CHAT_COMMANDS = """  /new      begin another conversation
   /history  show the messages of this conversation
@@ -140,7 +140,11 @@ def build_grocery_tools() -> list[FunctionTool[..., object]]:
     """Return the tools of `--demo`: a grocery list in memory, which needs no file, no key and no network."""
     groceries: list[str] = []
 
-    @tool(examples=["add {item} to groceries", "we need {qty} {item}", "把{item}加到购物清单"])
+    @tool(
+        examples=["add {item} to groceries", "add {qty} {item} to groceries", "把{item}加到购物清单"],
+        propose=["we need {qty} {item}"],
+        says=["Added {qty} {item} to the grocery list.", "已将{item}加入购物清单，数量 {qty}。"],
+    )
     def add_to_groceries(item: Annotated[str, Field(examples=["milk", "牛奶"])], qty: int = 1) -> dict[str, object]:
         """Put an item on the grocery list."""
         groceries.append(f"{qty} × {item}" if qty > 1 else item)

@@ -6,10 +6,8 @@ import re
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 from typing import Protocol, cast
-from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct, convert
@@ -41,6 +39,7 @@ from toolyard.observability.auditor import current_actor
 from toolyard.server.config import Config, StoredConfig, load_entries, show, show_stored
 from toolyard.server.wiring import load_configured_servers, open_server_records, open_setting_store
 from toolyard.venues.mcp.server import ServerRecord
+from toolyard.venues.mcp.server_records import build_record
 
 EXAMPLES = """  toolyard config show                            all settings as TOML, with masked secrets
   toolyard config show --sources                  also where each comes from: a line of the file, a variable, the store
@@ -56,15 +55,15 @@ class _SettingList(Struct):
     settings: list[SettingEntry]
 
 
-class _ServerRow(Struct):
+class _StoredServer(Struct):
     id: str
     name: str
     configured: bool
     config: dict[str, object]
 
 
-class _ServerList(Struct):
-    servers: list[_ServerRow]
+class _StoredServerList(Struct):
+    servers: list[_StoredServer]
 
 
 class StoredSettings(Protocol):
@@ -76,10 +75,8 @@ class StoredSettings(Protocol):
         """Return the servers that are used: not those whose ids the configuration has, too."""
         ...
 
-    async def set(self, entry: EntryId, value: object) -> None: ...
-
-    async def set_server(self, id: str, spec: ServerSpec) -> None:
-        """Add a server, or replace its configuration."""
+    async def set_all(self, values: Mapping[EntryId, object], servers: Mapping[str, ServerSpec]) -> None:
+        """Store settings and servers, also in place of others: all of them, or none if one is refused."""
         ...
 
 
@@ -93,20 +90,13 @@ class ServedSettings:
         return (await self._client.request("GET", "/settings", _SettingList)).settings
 
     async def list_servers(self) -> Mapping[str, ServerSpec]:
-        rows = (await self._client.request("GET", "/servers", _ServerList)).servers
+        rows = (await self._client.request("GET", "/servers", _StoredServerList)).servers
         return {row.id: _read_spec(row) for row in rows if not row.configured}
 
-    async def set(self, entry: EntryId, value: object) -> None:
-        path = f"/settings/{entry.kind}/{quote(entry.name, safe='')}"
-        await self._client.request("PUT", path, dict[str, object], {"value": value})
-
-    async def set_server(self, id: str, spec: ServerSpec) -> None:
-        fields = {name: msgspec.to_builtins(getattr(spec, name)) for name in ServerSpec.__struct_fields__}
-        fields["name"] = spec.display_name or id
-        if id in await self.list_servers():
-            await self._client.request("PUT", f"/servers/{quote(id, safe='')}", dict[str, object], fields)
-        else:
-            await self._client.request("POST", "/servers", dict[str, object], {"server": {**fields, "slug": id}})
+    async def set_all(self, values: Mapping[EntryId, object], servers: Mapping[str, ServerSpec]) -> None:
+        settings = [{"kind": entry.kind, "name": entry.name, "value": value} for entry, value in values.items()]
+        body = {"settings": settings, "servers": msgspec.to_builtins(servers)}
+        await self._client.request("POST", "/settings/import", dict[str, object], body)
 
 
 class ClosedSettings:
@@ -125,18 +115,20 @@ class ClosedSettings:
         stored = await self._servers.read()
         return {id: mask_spec(record.spec) for id, record in stored.items() if id not in self._configured}
 
-    async def set(self, entry: EntryId, value: object) -> None:
-        await self._settings.set(entry, value, Caller(user=current_actor.get().user))
+    async def set_all(self, values: Mapping[EntryId, object], servers: Mapping[str, ServerSpec]) -> None:
+        stored, caller = await self._servers.read(), Caller(user=current_actor.get().user)
+        records = {id: self._build_record(id, spec, stored.get(id)) for id, spec in servers.items()}
+        self._servers.check(records)
+        await self._settings.set_all(values, caller, dry_run=True)
+        await self._servers.set_all(records, {id: record.spec for id, record in stored.items()})
+        await self._settings.set_all(values, caller)
 
-    async def set_server(self, id: str, spec: ServerSpec) -> None:
+    def _build_record(self, id: str, spec: ServerSpec, before: ServerRecord | None) -> ServerRecord:
         if id in self._configured:
-            raise Refused("the server is in the configuration, which is used before the store: change it there")
+            raise Refused(f"servers.{id} is in the configuration, which is used before the store: change it there")
         if self._is_shared and spec.replica_problem:
-            raise Refused(spec.replica_problem)
-        if (record := (await self._servers.read()).get(id)) is not None:
-            await self._servers.change(id, record.spec, replace(record, spec=spec))
-        else:
-            await self._servers.add({id: ServerRecord(spec=spec, created_at=time.time())})
+            raise Refused(f"servers.{id}: {spec.replica_problem}")
+        return build_record(spec, before, time.time())
 
 
 def add_to(commands: Commands) -> None:
@@ -203,21 +195,15 @@ async def _list_stored(
 
 
 async def _import_entries(setup: Setup, options: argparse.Namespace, settings: StoredConfig) -> Sequence[str]:
-    """Store the entries, those that others refer to first, then the servers. Return their names."""
+    """Store the settings and the servers, all or none, and return their names."""
     act_as_this_user()
-    entries = sorted(iter_entries(settings), key=lambda pair: (pair[0].kind == GENERAL, pair[0].kind != "providers"))
-    done: list[str] = []
+    values = dict(iter_entries(settings))
     async with _open_settings(setup, options, "create") as target:
-        changes = [(str(entry), partial(target.set, entry, value)) for entry, value in entries]
-        changes += [(f"servers.{id}", partial(target.set_server, id, spec)) for id, spec in settings.servers.items()]
-        for name, store_change in changes:
-            try:
-                await store_change()
-            except ToolyardError as error:
-                before = f"; stored before it: {', '.join(done)}" if done else "; nothing was stored"
-                raise type(error)(f"{name}: {error}{before}") from None
-            done.append(name)
-    return done
+        try:
+            await target.set_all(values, settings.servers)
+        except ToolyardError as error:
+            raise type(error)(f"{error}; nothing was stored") from None
+    return [*map(str, values), *(f"servers.{id}" for id in settings.servers)]
 
 
 @asynccontextmanager
@@ -232,7 +218,7 @@ async def _open_settings(
             yield ClosedSettings(setup.config, settings, target)
 
 
-def _read_spec(row: _ServerRow) -> ServerSpec:
+def _read_spec(row: _StoredServer) -> ServerSpec:
     fields = {name: value for name, value in row.config.items() if name in ServerSpec.__struct_fields__}
     return convert({**fields, "display_name": row.name if row.name != row.id else ""}, ServerSpec)
 
@@ -247,11 +233,11 @@ def merge_stored(config: Config, stored: RuntimeSettings) -> Config:
     merged: dict[str, object] = {}
     default = RuntimeSettings()
     for name in RuntimeSettings.__struct_fields__:
-        own, other = cast(object, getattr(config, name)), cast(object, getattr(stored, name))
-        if isinstance(own, dict) and isinstance(other, dict):
-            merged[name] = {**other, **own}
+        configured, other = cast(object, getattr(config, name)), cast(object, getattr(stored, name))
+        if isinstance(configured, dict) and isinstance(other, dict):
+            merged[name] = {**other, **configured}
         else:
-            merged[name] = other if own == getattr(default, name) else own
+            merged[name] = other if configured == getattr(default, name) else configured
     return replace(config, **merged)
 
 

@@ -24,8 +24,8 @@ from toolyard.cli.model_check import ANSWER_TIMEOUT_S, check_model
 from toolyard.cli.server_client import describe_replicas, find_owner_url
 from toolyard.core.errors import Misconfigured, MissingTables, Refused, ToolyardError, install_command
 from toolyard.core.masking import mask_addresses
-from toolyard.core.settings.model_names import LOCAL_PREFIX, OFFLINE
-from toolyard.core.settings.network_addresses import is_loopback
+from toolyard.core.settings.models.names import LOCAL_PREFIX, OFFLINE
+from toolyard.core.settings.network.addresses import is_loopback
 from toolyard.core.store import Key
 from toolyard.core.tools.definition import Tool
 from toolyard.models.resolver import ModelSettings

@@ -30,7 +30,7 @@ from toolyard.client.http import ServerClient
 from toolyard.core.caller import Caller
 from toolyard.core.errors import NotFound, Unauthenticated
 from toolyard.core.store import Key, Store
-from toolyard.engine.access.authentication import Authenticator
+from toolyard.engine.access.authentication import KEY_CONFLICT, Authenticator
 from toolyard.server.config import Config
 
 EXAMPLES = """  toolyard keys add me --user me --role admin     after the first key, the server asks everybody for one
@@ -66,6 +66,7 @@ class _KeyEntry(msgspec.Struct, kw_only=True):
     expires_at: float = 0.0
     previous_until: float = 0.0
     last_used_at: float = 0.0
+    conflict: str = ""
 
 
 class _KeyList(msgspec.Struct):
@@ -164,6 +165,9 @@ def run_list(options: argparse.Namespace) -> None:
         "created",
     )
     print(format_table(titles, map(_build_row, keys)))
+    for key in keys:
+        if key.conflict:
+            print(f"\n{key.name}: {key.conflict}. `toolyard keys revoke` removes the one of the store.")
 
 
 def run_rotate(options: argparse.Namespace) -> None:
@@ -212,7 +216,14 @@ async def _list_keys(options: argparse.Namespace) -> list[_KeyEntry]:
         access = await open_access(config, target)
         entries = msgspec.convert(access.keys(), list[_KeyEntry], from_attributes=True)
         uses = await access.read_uses()
-        return [replace(entry, last_used_at=uses.get(entry.name, 0.0)) for entry in entries]
+        return [
+            replace(
+                entry,
+                last_used_at=uses.get(entry.name, 0.0),
+                conflict=KEY_CONFLICT if access.find_shadowed(entry.name) else "",
+            )
+            for entry in entries
+        ]
 
 
 async def _rotate_key(options: argparse.Namespace) -> str:

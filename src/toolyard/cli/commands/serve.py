@@ -17,7 +17,7 @@ from toolyard.cli.commands import COMMANDS
 from toolyard.cli.common import Commands, add_command, add_config_flags, load_setup
 from toolyard.core.errors import Misconfigured, install_command
 from toolyard.core.masking import mask_addresses
-from toolyard.core.settings.model_names import OFFLINE
+from toolyard.core.settings.models.names import OFFLINE
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.mcp_servers import ServerCard
 from toolyard.core.tools.templates import fill_examples
@@ -107,6 +107,8 @@ def build_welcome(
     yield f"  tools    {describe_tools(tools, servers) or ('none yet' if starting else FIRST_TOOL)}"
     if starting:
         yield f"  servers  {', '.join(starting)} still starting: their tools come when they have started"
+    if wired.code:
+        yield "  programs of models may call these tools, with run_code"
     for server in servers:
         if server.error:
             yield f"  server   {server.id} is {server.status}: {mask_secrets(server.error)}"

@@ -17,8 +17,10 @@ from toolyard.client.http import ServerClient
 from toolyard.core.store import UsageQuery
 from toolyard.core.store.ledger import UsageDimension
 from toolyard.observability.usage_report import (
+    MAX_LINES,
     UsageLine,
     build_lines,
+    describe_cut,
     format_day,
     parse_day,
     parse_dimensions,
@@ -38,6 +40,7 @@ DAY_S = 86_400
 
 class _UsageReport(msgspec.Struct):
     usage: list[UsageLine]
+    complete: bool = True
 
 
 def add_to(commands: Commands) -> None:
@@ -61,30 +64,34 @@ def run_usage(options: argparse.Namespace) -> None:
     except ValueError as error:
         raise UsageError(f"--by: {error}") from None
     last = _parse_day(options.last, "--to", int(time.time() // DAY_S))
-    first = _parse_day(options.first, "--from", last - DEFAULT_DAYS + 1)
-    query = UsageQuery(first_day=first, last_day=last, group_by=dimensions)
-    lines = asyncio.run(_read_lines(options, query))
+    first = _parse_day(options.first, "--from", max(0, last - DEFAULT_DAYS + 1))
+    query = UsageQuery(first_day=first, last_day=last, group_by=dimensions, limit=MAX_LINES + 1)
+    report = asyncio.run(_read_report(options, query))
+    lines = report.usage
     if options.csv:
-        print(render_csv(lines, dimensions), end="")
+        print(render_csv(lines, dimensions, is_complete=report.complete), end="")
     elif not lines:
         print(f"Nothing was used from {format_day(first)} to {format_day(last)}.")
     else:
         columns = (*dimensions, "turns", "uses", "input", "cached", "output", "cost")
         print(format_table(columns, [_build_row(line, dimensions) for line in lines]))
+        if not report.complete:
+            print(describe_cut(lines))
 
 
-async def _read_lines(options: argparse.Namespace, query: UsageQuery) -> Sequence[UsageLine]:
+async def _read_report(options: argparse.Namespace, query: UsageQuery) -> _UsageReport:
     config = load_setup(options).config
     async with open_server_or_store(config, options.url, options.key, if_missing="refuse") as target:
         if not isinstance(target, ServerClient):
-            return build_lines(await target.read_usage(query), query.group_by)
+            rows = await target.read_usage(query)
+            return _UsageReport(build_lines(rows[:MAX_LINES], query.group_by), complete=len(rows) <= MAX_LINES)
         parameters = {
             "from": format_day(query.first_day),
             "to": format_day(query.last_day),
             "group_by": ",".join(query.group_by),
             "format": "json",
         }
-        return (await target.request("GET", f"/usage?{urlencode(parameters)}", _UsageReport)).usage
+        return await target.request("GET", f"/usage?{urlencode(parameters)}", _UsageReport)
 
 
 def _build_row(line: UsageLine, dimensions: Sequence[UsageDimension]) -> tuple[str, ...]:
@@ -100,4 +107,4 @@ def _parse_day(text: str, flag: str, default: int) -> int:
     try:
         return parse_day(text)
     except ValueError:
-        raise UsageError(f"{flag} must be a date such as 2027-01-31") from None
+        raise UsageError(f"{flag} must be a date from 1970 on, such as 2027-01-31") from None

@@ -5,8 +5,8 @@ Branches share the lists of the histories that they were split from, so that kee
 
 from msgspec import Struct
 
+from toolyard.core.conversation.context.window import Window
 from toolyard.core.conversation.history import History, find_trailing_calls
-from toolyard.core.conversation.window import Window
 from toolyard.core.errors import Refused
 from toolyard.core.items import Call, ModelText, Reasoning
 

@@ -176,6 +176,9 @@ class Fork(_Command, frozen=True, kw_only=True, tag="fork"):
 class Delete(_Command, frozen=True, kw_only=True, tag="delete"):
     """Delete the conversation with everything that belongs to it, whatever its state."""
 
+    can_be_undone: bool = False
+    """Whether it is only hidden at first, so that it can be restored for a while."""
+
 
 StateCommand = (
     Start | Open | AddMessage | RemoveMessage | Change | Approve | Deny | Deliver | Answer | Stop | Rewind | Fork

@@ -38,12 +38,13 @@ from toolyard.core.conversation.events import (
 )
 from toolyard.core.conversation.history import History, find_trailing_calls
 from toolyard.core.conversation.run_state import CallState
-from toolyard.core.conversation.state import State
+from toolyard.core.conversation.state import State, list_open_calls
 from toolyard.core.errors import NotFound, Refused
 from toolyard.core.failed_results import (
     CONTINUED,
     WENT_ON,
     WITHDRAWN,
+    build_cancelled_program_result,
     build_cancelled_result,
     build_unanswered_result,
     build_user_denied_result,
@@ -56,6 +57,8 @@ Events = tuple[Durable, ...]
 
 def decide(state: State, command: StateCommand, now: float) -> Events:
     """Return the events that the command leads to. Raises Refused, or NotFound and Invalid for some commands."""
+    if state.settings.deleted_at and not isinstance(command, Change):
+        raise NotFound("the conversation was deleted")
     match command:
         case Start():
             return _start(state, command, now)
@@ -124,6 +127,7 @@ def _start(state: State, command: Start, now: float) -> Events:
         limits=run.limits,
         web_search=run.web_search,
         context=run.context,
+        instructions=run.instructions,
         language=run.language,
         mcp_client=run.mcp_client,
         options=run.options,
@@ -236,7 +240,7 @@ def _stop(state: State, command: Stop) -> Events:
 def _let_go(state: State, command: Stop, now: float) -> Events:
     """Deny the calls that the run waits for, and end it. Raises Refused if others have a say, or it runs."""
     require_decider(state, command.by)
-    waiting = [call for call in state.calls.values() if call.phase != "closed"]
+    waiting = list_open_calls(state)
     if state.run is None or state.run.id != command.run_id or state.run.suspended_at is None or not waiting:
         raise Refused("the run does not wait")
     if any(_waits_for_client(call) or (call.terms is not None and call.terms.involves_others) for call in waiting):
@@ -264,7 +268,7 @@ def _continue_run(state: State, command: Start, now: float) -> Events:
     Calls that wait for people are withdrawn: the model may ask for them again.
     """
     delivered = {result.call_id: _deliver(state, result, command.by) for result in command.delivers}
-    waiting = [call for call in state.calls.values() if call.phase != "closed"]
+    waiting = list_open_calls(state)
     missing = [call.call.id for call in waiting if _waits_for_client(call) and call.call.id not in delivered]
     if missing or state.run is None or state.run.suspended_at is None or state.queue:
         raise Refused(f"the run still needs {', '.join(missing) or 'time'}: send the results of all its calls")
@@ -277,7 +281,13 @@ def _waits_for_client(call: CallState) -> bool:
 
 
 def build_left_result(call: CallState, now: float) -> Result:
-    """Return the result of a call that waits for a person when its client goes on: one that asks had started."""
+    """Return the result of a call that waits for a person when its client goes on.
+
+    A call with a question had started, and a program had, which waits for such calls.
+    """
+    if call.program is not None:
+        calls = call.program.list_started()
+        return build_cancelled_program_result(call.call, calls, now, untrusted=call.program_sources)
     if call.phase == "parked":
         return build_cancelled_result(call.call, now, may_have_run=True)
     return build_withdrawn_result(call.call, now)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Literal, get_args
 from msgspec import Struct, field
 
 from toolyard.core.caller import Caller
-from toolyard.core.conversation.notes import Note
+from toolyard.core.conversation.context.notes import Note
 from toolyard.core.conversation.settings import AppliedPreset, Settings, SettingsChange
-from toolyard.core.items import Item, ModelText, Problem, Result, Seal, Usage
+from toolyard.core.items import Call, Item, ModelText, Problem, Result, Seal, Usage
 from toolyard.core.settings.limits import Limits
-from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
+from toolyard.core.settings.models.options import DEFAULT_OPTIONS, Options
 from toolyard.core.settings.prices import Cost
 from toolyard.core.tool_identity import ToolIdentity
 from toolyard.core.tools.approval_terms import ApprovalTerms
@@ -109,6 +109,8 @@ class RunRequest(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True
     web_search: SearchMode = ""
     context: dict[str, Note] = {}
     """Named context of this request only, besides the conversation's."""
+    instructions: str = ""
+    """What the caller asks for in all their conversations, as it was when the request came."""
     language: str = ""
     mcp_client: McpClient | None = None
     """The MCP client that makes the request; None for any other client."""
@@ -189,6 +191,20 @@ class TurnFailed(_Event, frozen=True, kw_only=True, tag="turn.failed"):
     """The estimated cost of a reply that was lost; None if there is none to be expected, or it is unknown."""
 
 
+class CallsRequested(_Event, frozen=True, kw_only=True, tag="calls.requested"):
+    """A program waits for calls: for those that it asks for here, and for earlier ones that have not ended."""
+
+    parent: str
+    """The call that runs the program."""
+    seen: int
+    """How many results of its calls the program had been given by then, in the order in which the calls ended."""
+    calls: tuple[Call, ...] = ()
+    lines: tuple[int, ...] = ()
+    """The line of the program that makes each call."""
+    printed: str = ""
+    """What the program has printed since its last such event. Its result has all of it once more."""
+
+
 class CallJudged(_Event, frozen=True, kw_only=True, tag="call.judged"):
     call_id: str
     verdict: Decision
@@ -263,7 +279,10 @@ class RunSuspended(_Event, frozen=True, kw_only=True, tag="run.suspended"):
     """The run only waits for people or for the application."""
 
     waiting_for: tuple[str, ...]
+    """The calls that it waits for."""
     wake_at: float
+    budget: str = ""
+    """The budget whose amount is to be raised, if the run waits for room for its next request to the model."""
 
 
 class RunEnded(_Event, frozen=True, kw_only=True, tag="run.ended"):
@@ -273,6 +292,8 @@ class RunEnded(_Event, frozen=True, kw_only=True, tag="run.ended"):
     detail: str = ""
     message: ModelText | None = None
     run_id: str = ""
+    cost: Cost | None = None
+    """The estimated cost of a summary whose answer nobody waited for; None if there was none, or it is unknown."""
 
     @property
     def problem(self) -> Problem | None:
@@ -333,7 +354,7 @@ ConversationEvent = (
 RunEvent = RunQueued | RunStarted | StopRequested | RunSuspended | RunEnded
 TurnEvent = TurnStarted | TurnEnded | TurnFailed
 CallEvent = CallJudged | CallApproved | CallDenied | CallStarted | CallParked | CallAnswered | CallEnded
-Durable = ConversationEvent | RunEvent | TurnEvent | CallEvent
+Durable = ConversationEvent | RunEvent | TurnEvent | CallEvent | CallsRequested
 ModelDelta = TextAppended | ReasoningAppended | ArgumentsAppended
 Fleeting = ModelDelta | CallProgressed
 Event = Durable | Fleeting

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
-from toolyard.core.conversation.token_estimate import estimate_tokens
+from toolyard.core.conversation.context.token_estimate import estimate_tokens
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Result
 from toolyard.core.tools.trust import join_sources, name_source
 

@@ -2,12 +2,12 @@
 
 from msgspec import Struct
 
-from toolyard.core.conversation.compaction_plan import HOPELESS_SHARE, Compact, is_full, plan_compaction
+from toolyard.core.conversation.context.compaction_plan import HOPELESS_SHARE, Compact, is_full, plan_compaction
 from toolyard.core.conversation.events import Ending
 from toolyard.core.conversation.run_state import CallState, QueuedRun, RunState
-from toolyard.core.conversation.state import State
-from toolyard.core.items import Item, ModelText, Result
-from toolyard.core.model_failures import BUDGET_EXCEEDED, TOO_LARGE
+from toolyard.core.conversation.state import State, list_open_calls
+from toolyard.core.items import Item, ModelText, Problem, Result
+from toolyard.core.model_failures import BUDGET_EXCEEDED, TOO_LARGE, WAITS_UNTIL
 
 WAITING = ("asking", "parked")
 CLIENT_GONE = "the client did not return a result in time"
@@ -54,6 +54,12 @@ class Recover(Struct, frozen=True):
     calls: list[CallState]
 
 
+class Resume(Struct, frozen=True):
+    """Run programs again that have results to go on with, and that this owner does not run."""
+
+    calls: list[CallState]
+
+
 class Expire(Struct, frozen=True):
     """Close calls whose approval or result did not come in time."""
 
@@ -77,6 +83,13 @@ class Suspend(Struct, frozen=True):
 
     waiting_for: tuple[str, ...]
     wake_at: float
+    budget: str = ""
+
+
+class AwaitRoom(Struct, frozen=True):
+    """Start the next turn once the budget that the run waits for has room for it."""
+
+    until: float
 
 
 class End(Struct, frozen=True):
@@ -89,8 +102,8 @@ class Rest(Struct, frozen=True):
 
 
 Step = (
-    BeginRun | AskModel | GiveUpTurn | GiveUpCalls | Judge | RunCalls | Recover | Expire | StopWork | Compact
-    | Wait | Suspend | End | Rest
+    BeginRun | AskModel | GiveUpTurn | GiveUpCalls | Judge | RunCalls | Recover | Resume | Expire | StopWork | Compact
+    | Wait | Suspend | AwaitRoom | End | Rest
 )  # fmt: skip
 
 
@@ -130,34 +143,43 @@ def _plan_halt(state: State, run: RunState, now: float) -> Step | None:
     if run.stopped_by is None and not out_of_time:
         if not state.calls:
             return None
-        stopping = [call for call in state.calls.values() if call.stopping and call.phase != "closed"]
-        return StopWork(stopping) if stopping else None
+        stopping = [call.call.id for call in state.calls.values() if call.stopping and call.phase != "closed"]
+        if not stopping:
+            return None
+        return StopWork(
+            [call for call in list_open_calls(state) if call.call.id in stopping or call.parent in stopping]
+        )
     if state.turn is not None or state.calls:
-        return StopWork([call for call in state.calls.values() if call.phase != "closed"])
+        return StopWork(list_open_calls(state))
     if run.stopped_by is not None:
         return End("cancelled", run.stop_detail or f"stopped by {run.stopped_by}")
     return End("limit", "run_seconds")
 
 
 def _plan_calls(state: State, run: RunState, epoch: int, now: float, held: frozenset[str]) -> Step:
-    open_calls = list(state.calls.values())
     if run.idle_owners >= MAX_TURN_OWNERS:
         return GiveUpCalls(list_unsettled(state), run.idle_owners)
-    running = [call for call in open_calls if call.phase == "running"]
-    ready = [call for call in open_calls if call.call.id not in held] if held else open_calls
+    calls: dict[str, list[CallState]] = {}
+    for call in state.calls.values():
+        calls.setdefault("waiting" if call.phase in WAITING else call.phase, []).append(call)
+    running, waiting = calls.get("running", []), calls.get("waiting", [])
     # A running call of another epoch has lost its task: its owner died, or was fenced and has stopped writing.
-    if running and (lost := [call for call in ready if call.phase == "running" and call.epoch != epoch]):
+    if running and (lost := [call for call in running if call.epoch != epoch and call.call.id not in held]):
         return Recover(lost)
-    waiting = [call for call in open_calls if call.phase in WAITING]
+    nested = calls.get("nested", [])
+    programs = _leave_out([call for call in nested if call.has_news], held) if nested else nested
+    if programs and (lost := [call for call in programs if call.epoch != epoch]):
+        return Resume(lost)
     if waiting and (expired := [call for call in waiting if now >= call.expires_at]):
         return Expire(expired, ends_run=run.request.ends_on_expiry and any(map(_waits_for_client, expired)))
-    if requested := [call for call in ready if call.phase == "requested"]:
+    if requested := _leave_out(calls.get("requested", []), held):
         return Judge(requested)
-    if chosen := _select_runnable(ready, running, run.limits.parallel_calls):
+    allowed = _leave_out(calls.get("allowed", []), held)
+    if allowed and (chosen := _select_runnable(allowed, running, run.limits.parallel_calls)):
         return RunCalls(chosen)
     deadline = _compute_deadline(run, now)
     wake_at = min(call.expires_at for call in waiting) if waiting else deadline
-    if running or held:
+    if running or programs or held:
         return Wait(min(wake_at, deadline))
     if run.suspended_at is not None:
         return Rest()
@@ -173,18 +195,20 @@ def _waits_for_client(call: CallState) -> bool:
     return call.phase == "parked" and call.parked is not None and call.parked.kind == "client"
 
 
+def _leave_out(calls: list[CallState], held: frozenset[str]) -> list[CallState]:
+    return [call for call in calls if call.call.id not in held] if held else calls
+
+
 def _select_runnable(calls: list[CallState], running: list[CallState], max_parallel: int) -> list[CallState]:
-    """Return the calls to start, in the model's order.
+    """Return those of the allowed calls that may start now, in the model's order.
 
     An exclusive call waits until no other call runs, and later calls wait for it.
     """
     chosen: list[CallState] = []
     for call in calls:
-        if call.phase != "allowed":
-            continue
-        others = len(running) + len(chosen)
-        alone_needed = call.exclusive or any(other.exclusive for other in (*running, *chosen))
-        if others and (others >= max_parallel or alone_needed):
+        others = [*running, *chosen]
+        alone_needed = call.exclusive or any(other.exclusive for other in others)
+        if others and (len(others) >= max_parallel or alone_needed):
             break
         chosen.append(call)
     return chosen
@@ -193,7 +217,7 @@ def _select_runnable(calls: list[CallState], running: list[CallState], max_paral
 def _plan_turn(state: State, run: RunState, now: float) -> Step:
     if run.failure is not None:
         if run.failure.error_type == BUDGET_EXCEEDED:
-            return End("limit", BUDGET_EXCEEDED)
+            return _plan_without_room(run, run.failure, now)
         compaction = (
             plan_compaction(state, run, _compute_deadline(run, now)) if run.failure.error_type == TOO_LARGE else None
         )
@@ -209,6 +233,16 @@ def _plan_turn(state: State, run: RunState, now: float) -> Step:
     if limit:
         return End("limit", limit)
     return _plan_full_window(state, run, now) if is_full(state, run) else AskModel()
+
+
+def _plan_without_room(run: RunState, failure: Problem, now: float) -> Step:
+    """Return the step of a run whose budget has no room: it ends, or waits if the budget asks for a higher amount."""
+    until = failure.details.get(WAITS_UNTIL)
+    if not isinstance(until, int | float) or now >= until:
+        return End("limit", BUDGET_EXCEEDED)
+    if run.suspended_at is None:
+        return Suspend((), until, budget=str(failure.details.get("budget", "")))
+    return AwaitRoom(until)
 
 
 def _plan_full_window(state: State, run: RunState, now: float) -> Step:

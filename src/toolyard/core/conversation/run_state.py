@@ -1,5 +1,6 @@
 """The open parts of a conversation: the current run, its turn, its calls, and the queued runs. Data only."""
 
+from collections.abc import Callable
 from typing import Literal
 
 from msgspec import Struct
@@ -10,17 +11,58 @@ from toolyard.core.items import ApprovalRecord, Call, Problem, Result, Usage
 from toolyard.core.settings.limits import Limits
 from toolyard.core.tool_identity import ToolIdentity
 from toolyard.core.tools.approval_terms import ApprovalTerms
-from toolyard.core.tools.trust import UntrustedSource
+from toolyard.core.tools.trust import UntrustedSource, join_sources
 
 MAX_OUTPUT_REPAIRS = 1
 """How often a model is asked again because its answer does not fit the output schema."""
-Phase = Literal["requested", "asking", "allowed", "running", "parked", "closed"]
+Phase = Literal["requested", "asking", "allowed", "running", "nested", "parked", "closed"]
+
+
+class ChildCall(Struct, frozen=True, gc=False, kw_only=True):
+    """A call of a program that has ended."""
+
+    call: Call
+    seen: int
+    attempt: int
+    edited: dict[str, object] | None = None
+    """The arguments that the approver put in place of the program's."""
+    result: Result
+
+
+class ProgramState(Struct, frozen=True, gc=False, kw_only=True):
+    """The calls that a program has asked for. Those that have not ended are among the open calls."""
+
+    requested: int = 0
+    seen: int = 0
+    """How many results the program had been given when it last began to wait."""
+    ended: tuple[ChildCall, ...] = ()
+    """The calls that have ended, in that order."""
+
+    def list_started(self, is_harmless: Callable[[ChildCall], bool] = lambda _: False) -> list[dict[str, object]]:
+        """Return tool, arguments and outcome of each ended call that had started, but for harmless ones."""
+        return [
+            {
+                "tool": child.call.tool,
+                "arguments": child.call.arguments if child.edited is None else child.edited,
+                "outcome": child.result.outcome,
+            }
+            for child in self.ended
+            if child.attempt and not is_harmless(child)
+        ]
 
 
 class CallState(Struct, frozen=True, gc=False, kw_only=True):
-    """A call of the last turn, until all calls of the turn have closed."""
+    """A call of the last turn, until all calls of the turn have closed; or an open call of a program."""
 
     call: Call
+    parent: str = ""
+    """The call that runs the program which asked for this one; empty for a call of the model."""
+    seen: int = 0
+    """How many results the program had been given when it asked for this call."""
+    line: int = 0
+    """The line of the program that makes this call."""
+    program: ProgramState | None = None
+    """Set once a call that runs a program waits for other calls."""
     phase: Phase = "requested"
     exclusive: bool = False
     expires_at: float = 0.0
@@ -51,6 +93,17 @@ class CallState(Struct, frozen=True, gc=False, kw_only=True):
         """Return the arguments to run the call with: the model's, or those that the approver edited."""
         edited = self.approved.arguments if self.approved else None
         return self.call.arguments if edited is None else edited
+
+    @property
+    def has_news(self) -> bool:
+        """Return whether a program has results that the log does not say it was given: it runs, or has to be run."""
+        return self.phase == "nested" and self.program is not None and len(self.program.ended) > self.program.seen
+
+    @property
+    def program_sources(self) -> str:
+        """Return the untrusted sources of a program and of the results of its calls."""
+        ended = self.program.ended if self.program is not None else ()
+        return join_sources(self.call.untrusted, *(child.result.untrusted for child in ended))
 
 
 class TurnState(Struct, frozen=True, gc=False, kw_only=True):
@@ -98,6 +151,8 @@ class RunState(Struct, frozen=True, gc=False, kw_only=True):
     rejected_outputs: int = 0
     """How many answers did not fit the output schema."""
     suspended_at: float | None = None
+    awaited_budget: str = ""
+    """The budget that a suspended run waits for; empty if it waits for calls."""
     waited_s: float = 0.0
     idle_owners: int = 0
     """How many owners in a row took the run over and got no further: all but the last one died."""

@@ -21,6 +21,7 @@ from toolyard.core.conversation.events import (
     CallEvent,
     CallJudged,
     CallParked,
+    CallsRequested,
     CallStarted,
     ConversationChanged,
     ConversationOpened,
@@ -86,6 +87,12 @@ class CallView(Struct, kw_only=True):
     """A call of the run, from its request to its result."""
 
     call: Call
+    parent: str = ""
+    """The call that runs the program which asked for this one; empty for a call of the model."""
+    line: int = 0
+    """The line of the program that makes this call."""
+    printed: str = ""
+    """What the program that this call runs had printed when it last began to wait."""
     turn: int = 0
     """The turn that requested the call; 0 for a call of the run's input."""
     asker: Caller | None = None
@@ -141,7 +148,8 @@ class CallView(Struct, kw_only=True):
     def apply(self, event: CallEvent) -> None:
         match event:  # frequent events first
             case CallStarted():
-                self.phase, self.attempt = "running", event.attempt
+                self.phase = "nested" if self.phase == "nested" else "running"
+                self.attempt = event.attempt
             case CallEnded():
                 self.phase, result = "closed", event.result
                 self.result = replace(result, decisions=self.decisions) if self.decisions else result
@@ -181,6 +189,8 @@ class RunView(Struct, kw_only=True):
     """All calls, open and closed, in the order of their requests."""
     waiting_for: tuple[str, ...] = ()
     """The calls that a suspended run waits for."""
+    awaited_budget: str = ""
+    """The budget that a suspended run waits for, until its amount is raised."""
     waits: int = 0
     """How often the run was suspended."""
     stop: StopRequested | None = None
@@ -265,11 +275,15 @@ class RunView(Struct, kw_only=True):
         calls = list(takewhile(lambda call: call.turn == latest, reversed(self.calls.values())))
         return [call for call in reversed(calls) if call.phase != "closed" and not call.call.ran_at]
 
+    def list_turn_calls(self, turn: int) -> list[CallView]:
+        """Return the calls that the model made in a turn, without those of programs."""
+        return [call for call in self.calls.values() if call.turn == turn and not call.parent]
+
     def list_items(self) -> list[Item]:
         """Return the items that the run has added to the history, the results after the turn of their calls."""
         results: dict[int, list[Item]] = {}
         for call in self.calls.values():
-            if call.result is not None and not call.result.ran_at:
+            if call.result is not None and not call.result.ran_at and not call.parent:
                 results.setdefault(call.turn, []).append(call.result)
         items = results.get(0, [])
         for turn in self.turns:
@@ -295,6 +309,8 @@ class RunView(Struct, kw_only=True):
                 call.apply(event)
             return
         match event:
+            case CallsRequested():
+                self._add_children(event)
             case TurnStarted() | TurnEnded() | TurnFailed():
                 self._apply_turn_event(event)
             case RunQueued() | RunStarted() | StopRequested() | RunSuspended() | RunEnded():
@@ -309,7 +325,7 @@ class RunView(Struct, kw_only=True):
 
     def _resume(self) -> None:
         if self.status == "waiting":
-            self.status, self.waiting_for = "running", ()
+            self.status, self.waiting_for, self.awaited_budget = "running", (), ""
 
     def _close_call(self, event: CallEnded) -> None:
         result = event.result
@@ -318,15 +334,25 @@ class RunView(Struct, kw_only=True):
             self._add_call(call)
         self.calls[result.call_id].apply(event)
 
-    def _add_call(self, call: Call) -> None:
+    def _add_children(self, event: CallsRequested) -> None:
+        if (program := self.calls.get(event.parent)) is not None:
+            program.phase = "nested"
+            program.printed += event.printed
+        for number, call in enumerate(event.calls):
+            self._add_call(call, event.parent, event.lines[number] if event.lines else 0)
+
+    def _add_call(self, call: Call, parent: str = "", line: int = 0) -> None:
         self.calls[call.id] = CallView(
             call=call,
+            parent=parent,
+            line=line,
             turn=self.turns[-1].number if self.turns else 0,
             asker=self.request.caller if self.request else None,
         )
 
     def _apply_turn_event(self, event: TurnEvent) -> None:
         if isinstance(event, TurnStarted):
+            self._resume()
             self._start_turn(event.number)
             return
         if not self.turns:  # the view began in the middle of the run
@@ -369,10 +395,10 @@ class RunView(Struct, kw_only=True):
                 self._resume()
                 self.stop = self.stop if event.call_id else event
             case RunSuspended():
-                self.status, self.waiting_for = "waiting", event.waiting_for
+                self.status, self.waiting_for, self.awaited_budget = "waiting", event.waiting_for, event.budget
                 self.waits += 1
             case RunEnded():
-                self.status, self.waiting_for, self.end = "ended", (), event
+                self.status, self.waiting_for, self.awaited_budget, self.end = "ended", (), "", event
                 self.correlation_id = entry.correlation_id
             case _:
                 assert_never(event)

@@ -1,20 +1,27 @@
 """The settings of a conversation. A change applies from the next run on; disabling a tool applies at once."""
 
+from typing import Literal
+
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import fields, replace
 
-from toolyard.core.conversation.notes import Note, NoteEdit, edit_notes
+from toolyard.core.conversation.context.notes import Note, NoteEdit, edit_notes
 from toolyard.core.settings.limits import Limits
-from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
+from toolyard.core.settings.models.options import DEFAULT_OPTIONS, Options
 from toolyard.core.tool_identity import BoundName, FindIdentity, bind_names
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.web_search_rule import SearchMode
+
+Place = Literal["", "pinned", "archived"]
+"""Where lists for people show a conversation: as any other, before the others, or only where archived ones are."""
 
 
 class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The settings of a conversation, as its owner set them."""
 
     title: str = ""
+    auto_title: bool = False
+    """Whether a model may replace the title once, after the first answer. A title that a person sets ends this."""
     description: str = ""
     system_prompt: str = ""
     context: dict[str, Note] = {}
@@ -43,6 +50,9 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether to delete it once its run has ended, as its requests bring their history; not if a call had to wait."""
     unlisted: bool = False
     """Whether a program made it for one call: lists for people leave it out, traces and runs do not."""
+    place: Place = ""
+    deleted_at: float = 0.0
+    """When its owner deleted it. It is hidden at once, can be restored for a while, and is then deleted; 0 is never."""
     metadata: dict[str, str] = {}
     """Texts that a client keeps with it. They mean nothing here."""
     preset: str = ""
@@ -89,6 +99,8 @@ class SettingsChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     web_search: SearchMode | UnsetType = UNSET
     language: str | UnsetType = UNSET
     options: Options | UnsetType = UNSET
+    place: Place | UnsetType = UNSET
+    deleted_at: float | UnsetType = UNSET
     metadata: dict[str, str] | UnsetType = UNSET
     preset: str | UnsetType = UNSET
     enable_tool: str = ""
@@ -102,6 +114,8 @@ class SettingsChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     note_edits: dict[str, NoteEdit] = {}
     max_turns: int = 0
     """The new limit of turns for a request; 0 leaves it as it is."""
+    written_title: str | None = None
+    """A title that a model wrote, for a conversation that still asks for one; empty if the model gave none."""
     default_limits: Limits = Limits()
     """The other limits of a conversation that has none of its own and gets a new limit of turns."""
 
@@ -109,6 +123,10 @@ class SettingsChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Return the settings with the new values. Raises Invalid for too many notes."""
         new_values = {name: value for name in _REPLACED if (value := getattr(self, name)) is not UNSET}
         before, settings = settings, replace(settings, **new_values)
+        if self.title is not UNSET:
+            settings = replace(settings, auto_title=False)
+        elif self.written_title is not None and settings.auto_title:
+            settings = replace(settings, title=self.written_title or settings.title, auto_title=False)
         if self.max_turns:
             limits = settings.limits or self.default_limits
             settings = replace(settings, limits=replace(limits, turns_per_request=self.max_turns))

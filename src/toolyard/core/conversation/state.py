@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.branches import Branches, remove_from_branches, rewind
+from toolyard.core.conversation.context.window import Window, apply_compaction, remove_items
 from toolyard.core.conversation.events import (
     CallAnswered,
     CallApproved,
@@ -20,6 +21,7 @@ from toolyard.core.conversation.events import (
     CallEvent,
     CallJudged,
     CallParked,
+    CallsRequested,
     CallStarted,
     ConversationChanged,
     ConversationOpened,
@@ -44,13 +46,22 @@ from toolyard.core.conversation.events import (
     is_turn_event,
 )
 from toolyard.core.conversation.history import History, find_direct_calls
-from toolyard.core.conversation.run_state import CallState, Phase, QueuedRun, RunState, TurnState
+from toolyard.core.conversation.run_state import (
+    CallState,
+    ChildCall,
+    Phase,
+    ProgramState,
+    QueuedRun,
+    RunState,
+    TurnState,
+)
 from toolyard.core.conversation.settings import AppliedPreset, Settings
-from toolyard.core.conversation.window import Window, apply_compaction, remove_items
 from toolyard.core.errors import Refused
-from toolyard.core.items import ApprovalRecord, Call, Item, Result
+from toolyard.core.items import ApprovalRecord, Call, Item, Result, child_id
 from toolyard.core.tools.remembered_approvals import ALL_APPROVED, RememberedApproval, remember_identity, remember_name
 from toolyard.core.tools.trust import join_sources, mark_model_items, name_description_source
+
+OPEN_PHASES: tuple[Phase, ...] = ("requested", "asking", "allowed", "running", "nested", "parked")
 
 
 class State(Struct, frozen=True, gc=False, kw_only=True):
@@ -129,16 +140,28 @@ class State(Struct, frozen=True, gc=False, kw_only=True):
         if self.run is None:
             return not self.queue and not self.is_disposable
         parked = (call.parked for call in self.calls.values() if call.phase == "parked")
-        return self.run.suspended_at is not None and not any(event is not None and event.bound for event in parked)
+        if self.run.suspended_at is None or self.run.awaited_budget:  # its owner asks for room again and again
+            return False
+        return not any(event is not None and event.bound for event in parked)
 
     @property
     def wake_at(self) -> float | None:
         """Return when an owner must drive the conversation again: 0 means at once, None never."""
         if self.run is None:
             return 0.0 if self.queue or self.is_disposable else None
-        if self.run.suspended_at is None:
+        if self.run.suspended_at is None or self.run.awaited_budget:
             return 0.0
         return min(call.expires_at for call in self.calls_in("asking", "parked"))
+
+
+def list_open_calls(state: State) -> list[CallState]:
+    """Return the calls that have not ended, in an order in which they may end: a program after its calls."""
+    calls = [call for call in state.calls.values() if call.phase != "closed"]
+    return sorted(calls, key=_is_of_model) if any(call.parent for call in calls) else calls
+
+
+def _is_of_model(call: CallState) -> bool:
+    return not call.parent
 
 
 def apply(state: State, entry: Entry) -> State:
@@ -172,10 +195,12 @@ def _apply_event(state: State, entry: Entry) -> State:
         is_suspended = state.run is not None and state.run.suspended_at is not None
         return _apply_call_event(_resume_run(state, entry.at) if is_suspended else state, event)
     if is_turn_event(event):
-        return _apply_turn_event(state, event)
+        return _apply_turn_event(state, event, entry.at)
     if is_run_event(event):
         return _apply_run_event(state, event, entry)
     match event:
+        case CallsRequested():
+            return _request_calls(state, event)
         case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved():
             return _apply_conversation_event(state, event)
         case HistoryCompacted():
@@ -256,8 +281,10 @@ def _apply_run_event(state: State, event: RunEvent, entry: Entry) -> State:
             return _request_stop(_resume_run(state, entry.at), event)
         case RunSuspended():
             run = _require_run(state)
-            _require(bool(state.calls_in("asking", "parked")), "a run that waits for nothing cannot be suspended")
-            return replace(_keep_for_waits(state), run=replace(run, suspended_at=entry.at))
+            is_waiting = bool(event.budget or state.calls_in("asking", "parked"))
+            _require(is_waiting, "a run that waits for nothing cannot be suspended")
+            run = replace(run, suspended_at=entry.at, awaited_budget=event.budget)
+            return _release_programs(_keep_for_waits(replace(state, run=run)))
         case RunEnded(run_id=run_id) if run_id:
             _require(run_id in {run.id for run in state.queue}, f"run {run_id!r} does not stand in line")
             return replace(state, queue=tuple(run for run in state.queue if run.id != run_id))
@@ -304,16 +331,18 @@ def _start_run(state: State, event: RunStarted, at: float) -> State:
 
 def _request_stop(state: State, event: StopRequested) -> State:
     if event.call_id:
-        call = _require_call(state, event.call_id, "requested", "asking", "allowed", "running", "parked")
+        call = _require_call(state, event.call_id, *OPEN_PHASES)
         return _put_call(state, replace(call, stopping=True))
     return replace(state, run=replace(_require_run(state), stopped_by=event.by, stop_detail=event.detail))
 
 
-def _apply_turn_event(state: State, event: TurnEvent) -> State:
+def _apply_turn_event(state: State, event: TurnEvent, at: float) -> State:
     run = _require_run(state)
     match event:
         case TurnStarted():
             _require(not state.calls, "a turn cannot start while calls are open")
+            if run.suspended_at is not None:  # the budget that it waited for has room
+                state = _resume_run(state, at)
             # A turn that is still open was started by an owner that died: it starts again under the same number.
             restarts = state.turn is not None
             _require(event.number == state.turns + (0 if restarts else 1), f"turn {event.number} is out of order")
@@ -456,16 +485,24 @@ def _judge_call(state: State, event: CallJudged) -> State:
 
 
 def _start_call(state: State, event: CallStarted) -> State:
-    call = _require_call(state, event.call_id, "allowed", "running")
+    call = _require_call(state, event.call_id, "allowed", "running", "nested")
     _require(event.attempt == call.attempt + 1, f"attempt {event.attempt} of call {event.call_id!r} is out of order")
     owners = call.owners + (event.epoch != call.epoch)  # a retry by the same owner does not count
-    return _put_call(state, replace(call, phase="running", epoch=event.epoch, attempt=event.attempt, owners=owners))
+    # A program that is run again computes up to where it waited before, and takes no place of a running call.
+    phase: Phase = "nested" if call.phase == "nested" else "running"
+    return _put_call(state, replace(call, phase=phase, epoch=event.epoch, attempt=event.attempt, owners=owners))
 
 
 def _close_call(state: State, result: Result) -> State:
-    call = _require_call(state, result.call_id, "requested", "asking", "allowed", "running", "parked")
+    call = _require_call(state, result.call_id, *OPEN_PHASES)
     if call.decisions:
         result = replace(result, decisions=call.decisions)
+    if call.parent:
+        return _close_child(state, call, result)
+    if call.program is not None:
+        _require(
+            len(call.program.ended) == call.program.requested, "a program cannot end while one of its calls is open"
+        )
     state = _put_call(_remember_by_name(state, call, result), replace(call, phase="closed", result=result))
     if result.handle:
         state = replace(state, has_handles=True)
@@ -477,13 +514,52 @@ def _close_call(state: State, result: Result) -> State:
     return replace(state, calls={}, history=state.history.plus(results))
 
 
+def _request_calls(state: State, event: CallsRequested) -> State:
+    call = _require_call(state, event.parent, "running", "nested")
+    _require(not call.parent, "a call of a program cannot be a program")
+    _require(state.run is not None and state.run.suspended_at is None, "the run of a program does not wait for people")
+    program = call.program or ProgramState()
+    _require(program.seen <= event.seen <= len(program.ended), "a program cannot have been given results to come")
+    ids = [child.id for child in event.calls]
+    expected = [child_id(event.parent, program.requested + number) for number in range(len(ids))]
+    _require(ids == expected, f"the calls of program {event.parent!r} are out of order")
+    _require(len(event.lines) in (0, len(ids)), "each call of a program is made by one line")
+    requested = program.requested + len(ids)
+    _require(requested > event.seen, "a program cannot wait for nothing")
+    program = replace(program, requested=requested, seen=event.seen)
+    # The count of owners starts again: the owner of a program that got this far did not die with it.
+    calls = {**state.calls, event.parent: replace(call, phase="nested", program=program, owners=0)}
+    lines = event.lines or (0,) * len(ids)
+    for child, line in zip(event.calls, lines, strict=True):
+        calls[child.id] = CallState(call=child, parent=event.parent, seen=event.seen, line=line)
+    return replace(state, calls=calls)
+
+
+def _close_child(state: State, call: CallState, result: Result) -> State:
+    """Move a call of a program to the ended ones of the program. The model is not shown it: only its program is."""
+    parent = state.calls[call.parent]
+    assert parent.program is not None
+    edited = call.approved.arguments if call.approved else None
+    ended = ChildCall(call=call.call, seen=call.seen, attempt=call.attempt, edited=edited, result=result)
+    program = replace(parent.program, ended=(*parent.program.ended, ended))
+    calls = {**state.calls, call.parent: replace(parent, program=program)}
+    del calls[call.call.id]
+    return replace(state, calls=calls)
+
+
+def _release_programs(state: State) -> State:
+    """Record that no owner runs the programs of a suspended run: they are run again when a result has come."""
+    programs = {id: replace(call, epoch=0) for id, call in state.calls.items() if call.phase == "nested"}
+    return replace(state, calls={**state.calls, **programs}) if programs else state
+
+
 def _resume_run(state: State, at: float) -> State:
     """End the suspension of the run, if it is suspended, and count it as waiting."""
     run = state.run
     if run is None or run.suspended_at is None:
         return state
     waited = run.waited_s + max(0.0, at - run.suspended_at)
-    return replace(state, run=replace(run, suspended_at=None, waited_s=waited))
+    return replace(state, run=replace(run, suspended_at=None, awaited_budget="", waited_s=waited))
 
 
 def _keep_for_waits(state: State) -> State:
@@ -494,7 +570,8 @@ def _keep_for_waits(state: State) -> State:
     if not state.settings.ephemeral:
         return state
     run, waiting = _require_run(state), state.calls_in("asking", "parked")
-    if run.request.ends_on_expiry and all(call.parked and call.parked.kind == "client" for call in waiting):
+    is_for_client = bool(waiting) and all(call.parked and call.parked.kind == "client" for call in waiting)
+    if run.request.ends_on_expiry and is_for_client:
         return state
     return replace(state, settings=replace(state.settings, ephemeral=False))
 

@@ -39,6 +39,8 @@ class BudgetRule(Struct, frozen=True, kw_only=True):
     """Whether a request without room is refused, or waits until an operator raises the amount."""
 
     def iter_problems(self) -> Iterator[tuple[str, str]]:
+        if not self.micros:
+            yield "amount", "is less than a millionth, in which costs are counted"
         if self.window != TOTAL and not self.time_zone:
             yield "time_zone", f"is missing: a {self.window} begins at midnight somewhere, such as in Europe/Zurich"
         elif self.time_zone and not _is_time_zone(self.time_zone):
@@ -62,8 +64,10 @@ class BudgetRule(Struct, frozen=True, kw_only=True):
         }[self.scope]
         if self.scope != "server" and (name not in self.only if self.only else not name):
             return None
-        # Users of two tenants may have one name. As JSON, in which no tenant and user can be taken for others.
-        return msgspec.json.encode((caller.tenant, name)).decode() if self.scope == "user" else name
+        # Users and presets of two tenants may have one name, and nobody may use up the amount of another tenant. As
+        # JSON, in which no tenant and name can be taken for others.
+        is_of_tenant = self.scope in ("user", "preset")
+        return msgspec.json.encode((caller.tenant, name)).decode() if is_of_tenant else name
 
     def find_period(self, now: float) -> str:
         """Return the window that a time belongs to, such as `2027-01-31`, `2027-01` or `total`."""

@@ -95,6 +95,8 @@ def describe_type(kind: Kind) -> str:
             return choices[0] if len(choices) == 1 else f"one of {', '.join(choices)}"
         case inspect.UnionType():
             return " or ".join(describe_type(choice) for choice in iter_alternatives(inner))
+        case inspect.DictType(value_type=value_type) if isinstance(strip_marks(value_type)[0], inspect.FloatType):
+            return "a table of numbers"
         case _:
             item_type = get_item_type(inner)
             return "a table" if item_type is None else f"a list{_describe_items(item_type)}"

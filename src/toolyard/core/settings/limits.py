@@ -17,6 +17,19 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     calls_per_turn: Count = 64
     parallel_calls: Count = 16
     queued_messages: Count = 16
+    program_calls: Count = 200
+    """Calls of one program that the model writes for `run_code`."""
+    program_step_seconds: Seconds = 5.0
+    """How long a program may compute between two calls."""
+    program_seconds: Seconds = 60.0
+    """How long a program may compute in all, without the time that its calls take."""
+    program_memory_bytes: Count = 64 * 1024 * 1024
+    program_printed_bytes: Count = 8 * 1024
+    """How much of what a program prints the model is shown."""
+    program_value_bytes: Count = 4 * 1024 * 1024
+    """The largest result of a call that a program is given, and the largest value that it may return."""
+    program_argument_bytes: Count = 256 * 1024
+    """The largest arguments of one call of a program, as JSON."""
 
     def cap_to(self, other: "Limits") -> "Limits":
         """Return these limits, each reduced to that of `other` where it is larger."""
@@ -50,7 +63,7 @@ def _is_above(value: float, other: float) -> bool:
 
 
 class LimitsConfig(Limits, frozen=True, kw_only=True):
-    """The limits of runs, and of the requests that start them."""
+    """The limits of runs, of the programs in them, and of the requests that start them."""
 
     requests_per_minute: Count = 30
     """New requests of each caller; tool results and decisions do not count."""

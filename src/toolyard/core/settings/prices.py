@@ -76,6 +76,10 @@ class Price(Rates, frozen=True, kw_only=True):
         if starts != sorted(set(starts)):
             yield "tiers", "must be in the order of `above`, each with another one"
 
+    @property
+    def has_token_price(self) -> bool:
+        return bool(self.input or self.output)
+
     def find_rates(self, input_tokens: int) -> Rates:
         """Return the prices for a request with so much input."""
         if not self.tiers:
@@ -114,11 +118,16 @@ def compute_cost(usage: Usage, quote: Quote, *, lost_micros: int = 0, estimated:
     )
 
 
-def compute_bound(price: Price, input_tokens: int, output_tokens: int, tool_uses: dict[str, int]) -> int:
-    """Return the most that a request costs, in millionths, if it has so many tokens: nothing comes from the cache."""
-    # No request asks for the cache of an hour.
-    plain, _, write, _, output = price.find_rates(input_tokens).list_rates()
-    parts = input_tokens * max(plain, write) + output_tokens * output + _scale(price.request) * 1_000
+def compute_bound(
+    price: Price, input_tokens: int, output_tokens: int, tool_uses: dict[str, int], *, caches_for_an_hour: bool = False
+) -> int:
+    """Return the most that a request costs, in millionths, if it has so many tokens: nothing comes from the cache.
+
+    `caches_for_an_hour` means that the request may ask for the cache of an hour.
+    """
+    plain, _, write, write_1h, output = price.find_rates(input_tokens).list_rates()
+    input_rate = max(plain, write, write_1h if caches_for_an_hour else 0)
+    parts = input_tokens * input_rate + output_tokens * output + _scale(price.request) * 1_000
     return -(-parts // MICROS) + sum(_price_uses(price, name, uses) for name, uses in tool_uses.items())
 
 

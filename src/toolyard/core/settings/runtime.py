@@ -24,29 +24,32 @@ from toolyard.core.settings.checks import (
     check_characters,
     format_path,
 )
-from toolyard.core.settings.effects import find_effect
+from toolyard.core.settings.divisions import DivisionConfig, TenantConfig
 from toolyard.core.settings.kinds import (
     Kind,
-    describe_type,
     find_struct,
     iter_alternatives,
-    list_choices,
-    list_settings,
     strip_marks,
 )
 from toolyard.core.settings.limits import LimitsConfig
-from toolyard.core.settings.model_access import ModelAccess
-from toolyard.core.settings.model_cards import Provider
-from toolyard.core.settings.model_names import is_pattern, is_safe_pattern
-from toolyard.core.settings.options import Options
+from toolyard.core.settings.models.access import ModelAccess
+from toolyard.core.settings.models.cards import Provider
+from toolyard.core.settings.models.names import is_pattern, is_safe_pattern
+from toolyard.core.settings.models.options import Options
 from toolyard.core.settings.prices import Price
+from toolyard.core.settings.redact_rules import NO_REDACTION, RedactRules
 from toolyard.core.settings.tool_rules import ToolRules, TrustRules
-from toolyard.core.settings.types import CountOrZero, Name
+from toolyard.core.settings.types import SECRET_MARKS, CountOrZero, LongText, Name
+from toolyard.core.settings.web_search import WebSearchConfig
 
 GENERAL = "general"
 """The kind of the values at the top of the file."""
 TOOL = "tool"
-_SECRET_MARKS = ("secret", "header")
+TENANTS = "tenants"
+SERVERS = "servers"
+"""The kind of MCP servers, which are no settings but stand in the configuration as well."""
+_MAY_BE_EMPTY = frozenset({"web_search"})
+"""Values at the top of the file for which an empty table is not the same as none."""
 
 
 class ModelOptions(Options, frozen=True, kw_only=True):
@@ -68,7 +71,7 @@ class RuntimeSettings(Struct, frozen=True, kw_only=True):
     """By the model's configured name."""
     model_access: dict[Name, ModelAccess] = {}
     """Who may use which models, by the model's name or a pattern. Each entry that matches must admit the caller."""
-    system_prompt: str = ""
+    system_prompt: LongText = ""
     limits: LimitsConfig = LimitsConfig()
     trust: TrustRules = TrustRules()
     """How calls are restricted after untrusted content."""
@@ -77,6 +80,12 @@ class RuntimeSettings(Struct, frozen=True, kw_only=True):
     """By the model's configured name, or by the name that its provider reports, in place of the published prices."""
     budgets: dict[Name, BudgetRule] = {}
     """What runs may cost, by the names of the budgets."""
+    web_search: WebSearchConfig | None = None
+    """Without this table, native searches run only where a request asks for them."""
+    redact: RedactRules = NO_REDACTION
+    """Which secrets are replaced in results."""
+    divisions: dict[Name, DivisionConfig] = {}
+    tenants: dict[Name, TenantConfig] = {}
 
     @property
     def model_names(self) -> tuple[str, ...]:
@@ -130,7 +139,7 @@ def iter_entries(settings: RuntimeSettings) -> Iterator[tuple[EntryId, object]]:
             yield from (
                 (EntryId(setting.name, name), inner) for name, inner in (value if is_object(value) else {}).items()
             )
-        elif value:
+        elif value or (value is not None and setting.name in _MAY_BE_EMPTY):
             yield EntryId(GENERAL, setting.name), value
 
 
@@ -171,7 +180,7 @@ def build_settings(entries: Mapping[EntryId, object]) -> RuntimeSettings:
 def check_entry(entry: EntryId, value: object) -> None:
     """Raise Invalid with everything that is wrong with an entry, by the rules of the configuration file."""
     find_entry_type(entry)
-    if entry.kind == GENERAL and not value:  # in a file an empty value is the same as none
+    if entry.kind == GENERAL and not value and entry.name not in _MAY_BE_EMPTY:  # the same as none, as in a file
         message = "must not be empty: delete the entry instead"
         raise Invalid(message, {"fields": [{"key": "value", "message": message}]})
     checker = SettingChecker(get_runtime_type(), check_characters)
@@ -212,7 +221,7 @@ def _replace_secrets(
 ) -> object:
     chosen, marks = strip_marks(next(iter_alternatives(kind)))
     if isinstance(value, str):
-        return replace(path, value) if value and marks.get("is") in _SECRET_MARKS else value
+        return replace(path, value) if value and marks.get("is") in SECRET_MARKS else value
     if not is_object(value):
         return value
     if isinstance(chosen, inspect.DictType):
@@ -232,56 +241,6 @@ class FixedSetting(Struct, frozen=True, kw_only=True):
     value: str
     location: str
     note: str = "needs a restart"
-
-
-class SettingField(Struct, frozen=True, kw_only=True):
-    """A field of a form: what it expects in words, the words to choose from, and whether it is write-only."""
-
-    name: str
-    expects: str
-    choices: list[str]
-    secret: bool
-    required: bool
-    effect: str = ""
-    """What the setting changes, in one sentence."""
-    fields: list["SettingField"] = []
-    """The fields of a table, such as those of `limits`."""
-
-
-class SettingForm(Struct, frozen=True, kw_only=True):
-    """The form of a kind of setting. The values of `general` are fields; each other kind has entries with fields."""
-
-    kind: str
-    fields: list[SettingField]
-
-
-@functools.cache
-def list_forms() -> tuple[SettingForm, ...]:
-    """Return the form of each kind of setting."""
-    tables = {setting.name: setting.type for setting in get_runtime_type().fields}
-    general = [name for name, kind in tables.items() if not isinstance(kind, inspect.DictType)]
-    root = [setting for setting in list_settings(get_runtime_type()) if setting.name in general]
-    forms = [SettingForm(kind=GENERAL, fields=[_describe_field(setting, GENERAL) for setting in root])]
-    for name, kind in tables.items():
-        if isinstance(kind, inspect.DictType) and (table := find_struct(kind.value_type)):
-            fields = [_describe_field(setting, name) for setting in list_settings(table)]
-            forms.append(SettingForm(kind=name, fields=fields))
-    return tuple(forms)
-
-
-def _describe_field(setting: inspect.Field, kind: str) -> SettingField:
-    inner, marks = strip_marks(next(iter_alternatives(setting.type)))
-    values = strip_marks(inner.value_type)[1] if isinstance(inner, inspect.DictType) else marks
-    table = find_struct(setting.type)
-    return SettingField(
-        name=setting.name,
-        expects=describe_type(setting.type),
-        choices=[choice for choice in list_choices(setting.type) if choice],
-        secret=values.get("is") in _SECRET_MARKS,
-        required=setting.required,
-        effect=find_effect(kind, setting.name),
-        fields=[_describe_field(field, setting.name) for field in list_settings(table)] if table else [],
-    )
 
 
 @functools.cache

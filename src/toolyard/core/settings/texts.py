@@ -19,6 +19,7 @@ TextName = Literal[
     "waiting_others",
     "waiting_answer",
     "waiting_client",
+    "waiting_budget",
     "approver_role",
     "approver_user",
     "approver_other",
@@ -50,6 +51,8 @@ class Texts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Shown before a link when a tool asks a question."""
     waiting_client: Name = ""
     """Shown when a call waits for the application that runs its tool, to a user of another application."""
+    waiting_budget: Name = ""
+    """Shown when a run waits until the amount of a budget is raised; `{budget}` stands for its name."""
     approver_role: Name = ""
     """One of the `{approvers}`: the role `{name}`."""
     approver_user: Name = ""
@@ -72,6 +75,7 @@ BUILT_IN_TEXTS: CustomTexts = {
         waiting_others="`{tool}` waits for the approval of {approvers}. Go on when it was decided:",
         waiting_answer="`{tool}` asks a question. Answer it here, then go on:",
         waiting_client="`{tool}` waits for the application that runs it.",
+        waiting_budget="The budget “{budget}” is used up. This goes on by itself when an administrator raises it.",
         approver_role="the role {name}",
         approver_user="the user {name}",
         approver_other="another user with the role approver",
@@ -85,6 +89,7 @@ BUILT_IN_TEXTS: CustomTexts = {
         waiting_others="`{tool}` 正在等待{approvers}批准。作出决定后请继续：",
         waiting_answer="`{tool}` 提出了一个问题。请在此回答，然后继续：",
         waiting_client="`{tool}` 正在等待运行它的应用。",
+        waiting_budget="预算“{budget}”已用完。管理员提高预算后会自动继续。",
         approver_role="角色 {name} ",
         approver_user="用户 {name} ",
         approver_other="另一位具有 approver 角色的用户",
@@ -98,6 +103,7 @@ BUILT_IN_TEXTS: CustomTexts = {
         waiting_others="`{tool}` espera la aprobación por {approvers}. Continúe cuando se haya decidido:",
         waiting_answer="`{tool}` hace una pregunta. Respóndala aquí y continúe después:",
         waiting_client="`{tool}` espera a la aplicación que lo ejecuta.",
+        waiting_budget="El presupuesto «{budget}» está agotado. Esto continúa solo cuando un administrador lo aumente.",
         approver_role="el rol {name}",
         approver_user="el usuario {name}",
         approver_other="otro usuario con el rol approver",
@@ -112,6 +118,8 @@ BUILT_IN_TEXTS: CustomTexts = {
         waiting_others="`{tool}` attend une approbation par {approvers}. Continuez une fois la décision prise :",
         waiting_answer="`{tool}` pose une question. Répondez ici, puis continuez :",
         waiting_client="`{tool}` attend l'application qui l'exécute.",
+        waiting_budget="Le budget « {budget} » est épuisé. "
+        "La suite reprend d'elle-même quand un administrateur l'augmente.",
         approver_role="le rôle {name}",
         approver_user="l'utilisateur {name}",
         approver_other="un autre utilisateur ayant le rôle approver",
@@ -128,6 +136,8 @@ BUILT_IN_TEXTS: CustomTexts = {
         waiting_others="`{tool}` wartet auf die Freigabe durch {approvers}. Nach der Entscheidung geht es weiter:",
         waiting_answer="`{tool}` stellt eine Frage. Beantworten Sie sie hier, dann geht es weiter:",
         waiting_client="`{tool}` wartet auf die Anwendung, die es ausführt.",
+        waiting_budget="Das Budget „{budget}“ ist aufgebraucht. "
+        "Es geht von selbst weiter, sobald es ein Administrator erhöht.",
         approver_role="die Rolle {name}",
         approver_user="den Benutzer {name}",
         approver_other="einen anderen Benutzer mit der Rolle approver",
@@ -141,6 +151,8 @@ BUILT_IN_TEXTS: CustomTexts = {
         waiting_others="`{tool}` aguarda a aprovação por parte de: {approvers}. Continue quando houver uma decisão:",
         waiting_answer="`{tool}` faz uma pergunta. Responda aqui e depois continue:",
         waiting_client="`{tool}` aguarda o aplicativo que o executa.",
+        waiting_budget="O orçamento «{budget}» está esgotado. "
+        "Isto continua sozinho quando um administrador o aumentar.",
         approver_role="função {name}",
         approver_user="usuário {name}",
         approver_other="outro usuário com a função approver",
@@ -154,6 +166,7 @@ BUILT_IN_TEXTS: CustomTexts = {
         waiting_others="`{tool}` は{approvers}の承認を待っています。決定後に続けてください：",
         waiting_answer="`{tool}` から質問があります。こちらで回答してから続けてください：",
         waiting_client="`{tool}` は、それを実行するアプリケーションを待っています。",
+        waiting_budget="予算「{budget}」を使い切りました。管理者が増額すると自動的に続行されます。",
         approver_role="ロール {name} ",
         approver_user="ユーザー {name} ",
         approver_other="approver ロールを持つ別のユーザー",
@@ -167,6 +180,7 @@ BUILT_IN_TEXTS: CustomTexts = {
         waiting_others="ينتظر `{tool}` موافقة {approvers}. تابع بعد اتخاذ القرار:",
         waiting_answer="يطرح `{tool}` سؤالًا. أجب عنه هنا ثم تابع:",
         waiting_client="ينتظر `{tool}` التطبيق الذي يشغّله.",
+        waiting_budget="نفدت الميزانية «{budget}». يُستأنف هذا تلقائيًا عندما يرفعها المسؤول.",
         approver_role="الدور {name}",
         approver_user="المستخدم {name}",
         approver_other="مستخدم آخر لديه الدور approver",

@@ -53,6 +53,8 @@ class ToolRules(Struct, frozen=True, kw_only=True):
     price: CallPrice | None = None
     """What a call costs, in US dollars."""
     examples: tuple[Name, ...] | None = None
+    propose: tuple[Name, ...] | None = None
+    """Further examples that are statements: the offline model asks before it runs a call for one."""
 
     def iter_problems(self) -> Iterator[tuple[str, str]]:
         if self.read_only and self.destructive:

@@ -15,7 +15,11 @@ MAX_NUMBER = 1_000_000_000
 LANGUAGE = r"^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8}){0,4}\Z"
 """A language tag such as `en`, `zh-CN` or `pt_BR`."""
 
+SECRET_MARKS = ("secret", "header")
+"""The values of the mark `is` that make a text a secret."""
 Name = Annotated[str, Meta(extra={"min_length": 1})]
+LongText = Annotated[str, Meta(extra={"lines": True})]
+"""A text of several lines."""
 Count = Annotated[int, Meta(extra={"ge": 1, "le": MAX_NUMBER})]
 CountOrZero = Annotated[int, Meta(extra={"ge": 0, "le": MAX_NUMBER})]
 Seconds = Annotated[float, Meta(extra={"gt": 0, "le": MAX_NUMBER})]

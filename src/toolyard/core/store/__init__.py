@@ -5,7 +5,18 @@ from typing import Protocol, runtime_checkable
 
 from toolyard.core.store.access import SESSION, SHARE, AccessToken, AccessTokens, Allowance, Key, Keys, Limiter
 from toolyard.core.store.audit_chain import AuditEntry
-from toolyard.core.store.catalog import Catalog, CatalogQuery, ConversationCard, ListPosition, OpenCounts, RequestRecord
+from toolyard.core.store.catalog import (
+    KEPT,
+    LISTED,
+    CardPlace,
+    Catalog,
+    CatalogQuery,
+    ConversationCard,
+    ListPosition,
+    OpenCounts,
+    RequestRecord,
+    find_place,
+)
 from toolyard.core.store.ledger import (
     BudgetBalance,
     BudgetCharge,
@@ -28,9 +39,11 @@ from toolyard.core.store.log import (
     SnapshotUpdate,
 )
 from toolyard.core.store.ownership import (
+    LOG_FORMAT,
     MAX_DEATHS,
     MAX_FORWARDED,
     MAX_MESSAGE_BYTES,
+    PROGRAM_FORMAT,
     SUSPECT_DEATHS,
     Bus,
     Claim,
@@ -42,6 +55,7 @@ from toolyard.core.store.ownership import (
     Sharing,
 )
 from toolyard.core.store.records import (
+    KEYS,
     AuditedKeyValue,
     AuditLog,
     FigureRow,
@@ -52,9 +66,14 @@ from toolyard.core.store.records import (
 )
 
 __all__ = [
+    "KEPT",
+    "KEYS",
+    "LISTED",
+    "LOG_FORMAT",
     "MAX_DEATHS",
     "MAX_FORWARDED",
     "MAX_MESSAGE_BYTES",
+    "PROGRAM_FORMAT",
     "SESSION",
     "SHARE",
     "SUSPECT_DEATHS",
@@ -69,6 +88,7 @@ __all__ = [
     "BudgetCharge",
     "BudgetShare",
     "Bus",
+    "CardPlace",
     "Catalog",
     "CatalogQuery",
     "Claim",
@@ -105,6 +125,7 @@ __all__ = [
     "Store",
     "UsageQuery",
     "UsageRow",
+    "find_place",
 ]
 
 

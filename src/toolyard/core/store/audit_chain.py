@@ -46,6 +46,7 @@ AuditAction = Literal[
     "share.revoke",
     "conversation.export",
     "conversation.delete",
+    "conversation.restore",
     "message.delete",
     "original.read",
     "session.end",

@@ -1,9 +1,11 @@
 """The port for lists of conversations, runs and requests: projections of the logs."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from msgspec import Struct
+
+from toolyard.core.conversation.settings import Settings
 
 
 class RequestRecord(Struct, frozen=True, kw_only=True):
@@ -20,6 +22,12 @@ ListPosition = tuple[float, str]
 """The position of a conversation in a list: the time of its last change, then its id."""
 
 
+CardPlace = Literal["", "pinned", "archived", "deleted"]
+"""Where lists for people show a conversation; a deleted one, which can still be restored, is in none."""
+LISTED: tuple[CardPlace, ...] = ("", "pinned")
+KEPT: tuple[CardPlace, ...] = ("", "pinned", "archived")
+
+
 class ConversationCard(Struct, frozen=True, kw_only=True):
     """A conversation as a list shows it."""
 
@@ -32,6 +40,7 @@ class ConversationCard(Struct, frozen=True, kw_only=True):
     updated_at: float
     unlisted: bool = False
     """Whether lists for people leave it out."""
+    place: CardPlace = ""
 
     @property
     def position(self) -> ListPosition:
@@ -50,6 +59,12 @@ class CatalogQuery(Struct, frozen=True, kw_only=True):
     limit: int = 50
     unlisted: bool = False
     """Whether to include unlisted conversations."""
+    places: tuple[CardPlace, ...] = LISTED
+
+
+def find_place(settings: Settings) -> CardPlace:
+    """Return the place of a conversation with these settings."""
+    return "deleted" if settings.deleted_at else settings.place
 
 
 class OpenCounts(Struct, frozen=True, kw_only=True):
@@ -65,6 +80,10 @@ class Catalog(Protocol):
     async def card(self, conversation: str) -> ConversationCard | None: ...
 
     async def cards(self, query: CatalogQuery) -> Sequence[ConversationCard]: ...
+
+    async def list_deleted(self, before: float, limit: int) -> Sequence[str]:
+        """Return up to `limit` conversations that were deleted before that time and can be restored no longer."""
+        ...
 
     async def find_runs(self, correlation_id: str) -> Sequence[tuple[str, str]]:
         """Return the conversations and runs with this correlation id, oldest first."""

@@ -6,17 +6,23 @@ its own conversation only. Moving that to the budgets is a statement of its own:
 never locked in the transaction of a log.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
 from msgspec import Struct
 from msgspec.structs import astuple
+
+from toolyard.core.conversation.state import State
 
 UsageDimension = Literal["tenant", "user", "key", "model", "tool", "preset", "day"]
 BudgetKey = tuple[str, str, str]
 """The key of a budget's row: its name, scope and period."""
 ORPHAN_S = 60.0
 """How old a reservation is at least before it is released because its conversation has nothing open."""
+CALL_PREFIX = "call "
+"""Tells the reservation for a call from that for a turn."""
+SUMMARY_SUFFIX = ".summary"
+"""Tells the reservation for a summary from that for the turn after it."""
 ALL_TURNS = ""
 """The turn of a settlement that ends whatever its conversation still has reserved."""
 
@@ -31,21 +37,19 @@ class BudgetShare(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Reservation(Struct, frozen=True, kw_only=True):
-    """The most that one request to a model may cost. Making it again under the same key changes nothing."""
+    """The most that a request to a model, or a call, may cost. Making it again under the same key changes nothing."""
 
     conversation: str
     turn: str
     attempt: int
     at: float
     micros: int
-    estimate_micros: int
-    """What is charged if the conversation is deleted before its cost is known."""
     shares: tuple[BudgetShare, ...]
     """In the order of their keys, in which the rows are locked."""
 
 
 class Settlement(Struct, frozen=True, gc=False, kw_only=True):
-    """The cost of a turn: it ends all reservations of the turn, and is charged once to each budget."""
+    """The cost of a turn or a call: it ends all its reservations, and is charged once to each budget."""
 
     turn: str
     micros: int = 0
@@ -60,7 +64,7 @@ class BudgetBalance(Struct, frozen=True, gc=False, kw_only=True):
     spent: int = 0
     reserved: int = 0
     overdraft: int = 0
-    """By how much settlements exceeded their reservations: the provider counted more than was estimated."""
+    """By how much the costs of turns exceeded their reservations: the provider counted more than was estimated."""
 
 
 class BudgetCharge(Struct, frozen=True, gc=False, kw_only=True):
@@ -124,7 +128,11 @@ class Ledger(Protocol):
     """Budgets and usage."""
 
     async def reserve(self, reservation: Reservation) -> BudgetShare | None:
-        """Reserve in all budgets or in none. Return the first budget that has no room; None if all have."""
+        """Reserve in all budgets or in none. Return the first budget that has no room; None if all have.
+
+        It takes the place of earlier attempts of the same turn in these budgets: they are over, and what they cost is a
+        part of it. There is no room under a key whose cost is known until it is charged.
+        """
         ...
 
     async def settle_reservations(self, now: float, limit: int) -> tuple[int, Sequence[BudgetCharge]]:
@@ -134,6 +142,14 @@ class Ledger(Protocol):
 
         Reservations of conversations that have nothing open are released: no turn of theirs will end.
         """
+        ...
+
+    async def read_reserved(self, conversation: str) -> Mapping[str, int]:
+        """Return what a conversation has reserved and not settled: the last attempt of each turn, by the turn."""
+        ...
+
+    async def has_reservations(self) -> bool:
+        """Return whether there are reservations that are not charged yet."""
         ...
 
     async def read_balances(self, periods: Sequence[str]) -> Sequence[BudgetBalance]:
@@ -147,6 +163,15 @@ class Ledger(Protocol):
 
 def list_key(row: BudgetShare | BudgetBalance) -> BudgetKey:
     return row.budget, row.scope, row.period
+
+
+def name_summary(state: State) -> str:
+    """Return the name under which the request for the next summary is reserved.
+
+    Several summaries may come before one turn. Each takes items out of the history, so that their number tells them
+    apart, also to an owner who asks for the summary of a dead one again.
+    """
+    return f"{state.turns + 1}.{len(state.window.past)}{SUMMARY_SUFFIX}"
 
 
 def build_balance(key: BudgetKey) -> BudgetBalance:

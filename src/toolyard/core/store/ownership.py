@@ -49,6 +49,12 @@ SUSPECT_DEATHS = 3
 """A conversation with so many deaths of owners may be their cause: it is taken up alone, with growing delay."""
 
 
+PROGRAM_FORMAT = 2
+"""The format of logs since which there are programs, whose calls have entries of a new kind."""
+LOG_FORMAT = PROGRAM_FORMAT
+"""The newest format of logs that this code reads. A new kind of entry is written once all live replicas read it."""
+
+
 class Claims(Sharing, Protocol):
     """The ownership of conversations, and the lease of this replica.
 
@@ -76,6 +82,10 @@ class Claims(Sharing, Protocol):
 
     async def count_other_replicas(self) -> int:
         """Return how many other processes use the store now: servers, and commands while they run."""
+        ...
+
+    async def read_oldest_format(self) -> int:
+        """Return the newest format of logs that all live replicas read, this one included."""
         ...
 
     async def ensure_lease(self) -> None:

@@ -65,8 +65,15 @@ class AuditLog(Protocol):
         ...
 
 
+KEYS = "key"
+"""The kind of API keys, which are listed as such and not as records."""
+
+
 class RecordChange(Struct, frozen=True, kw_only=True):
-    """A record that is set, or deleted if it has no body, and what the audit log says about it, if anything."""
+    """A record that is set, or deleted if it has no body, and what the audit log says about it, if anything.
+
+    A change of the kind `key` sets or revokes an API key: its body is the key as JSON.
+    """
 
     kind: str
     name: str

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from toolyard.core.caller import Caller
 from toolyard.core.items import Seal
 from toolyard.core.settings.tool_rules import AfterUntrusted, Approval
-from toolyard.core.settings.types import CountOrZero, Country, Domain
+from toolyard.core.settings.web_search import SearchOptions
 from toolyard.core.tool_identity import BoundName, ToolIdentity
 from toolyard.core.tools.approval_terms import ApprovalTerms
 
@@ -22,27 +22,12 @@ NAME_PATTERN = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 PROVIDER_TOOLS = ("web_search", "code_execution", "file_search")
 """The names of tools of the venue `provider`; a wire offers those that its provider has."""
 
+RUN_CODE_NAME = "run_code"
+"""The name of the tool that runs programs."""
+SHIPPED_TOOLS = (*PROVIDER_TOOLS, RUN_CODE_NAME)
+"""The names of tools that settings may name although no module and no server brings them."""
+
 EMPTY_OBJECT: dict[str, object] = {"type": "object", "properties": {}}
-
-
-class UserLocation(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """Roughly where the user is, for a search that depends on it."""
-
-    city: str = ""
-    region: str = ""
-    country: Country = ""
-    """Two letters, as in ISO 3166-1."""
-    timezone: str = ""
-
-
-class SearchOptions(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """Options of a search that the model's provider runs."""
-
-    max_uses: CountOrZero = 0
-    """The limit for one turn; zero means the provider's limit."""
-    allowed_domains: tuple[Domain, ...] = ()
-    blocked_domains: tuple[Domain, ...] = ()
-    user_location: UserLocation | None = None
 
 
 class ProviderOptions(SearchOptions, frozen=True, gc=False, kw_only=True, omit_defaults=True):
@@ -56,8 +41,12 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tool: its name, description, parameters, venue and rules."""
 
     name: str
+    title: str = ""
+    """What people read in place of the name. Models are not shown it."""
     description: str = ""
     parameters: dict[str, object] = field(default_factory=lambda: dict(EMPTY_OBJECT))
+    returns: dict[str, object] | None = None
+    """The JSON Schema of the values that the tool returns, if it is known."""
     venue: VenueName = "function"
     enabled: bool = True
     roles: frozenset[str] = frozenset()
@@ -98,6 +87,11 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     price: float = 0.0
     """What a call costs, in US dollars; 0 if it has no price."""
     examples: tuple[str, ...] = ()
+    """Requests in users' words. The offline model runs a call for a plain one."""
+    propose: tuple[str, ...] = ()
+    """Further examples that are statements: the offline model proposes the call, and never runs it unasked."""
+    says: tuple[str, ...] = ()
+    """Sentences about a result for people, with slots; the first whose values are known is used. No model gets them."""
     built_in: bool = False
     """Whether the tool comes with Toolyard, so that conversations cannot enable or disable it."""
     hides_server_tool: bool = False

@@ -155,6 +155,11 @@ class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return not self.tenants or caller.tenant in self.tenants
 
     @property
+    def has_secrets(self) -> bool:
+        """Return whether there are values that nobody is shown, besides those in the address and the arguments."""
+        return bool(self.env or self.headers or (self.oauth and self.oauth.client_secret))
+
+    @property
     def may_sample(self) -> bool:
         """Return whether the server may ask the MCP client of a call for sampling and roots."""
         return self.trust if self.sampling is None else self.sampling
@@ -314,6 +319,8 @@ class ServerCard(Struct, frozen=True, kw_only=True):
     protocol: str = ""
     configured: bool = False
     """Whether the server is in the configuration file, and can be removed only there."""
+    location: str = ""
+    """Where the configuration sets it."""
     version: str = ""
     """The version of its stored configuration; empty for a server of the configuration file."""
     conflict: str = ""

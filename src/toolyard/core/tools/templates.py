@@ -1,7 +1,10 @@
-"""Example requests with slots, such as `add {item} to groceries`, in users' words. Pure."""
+"""Texts with slots: example requests in users' words, such as `add {item} to groceries`, and sentences about results.
+
+Pure.
+"""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import cast
 
 from toolyard.core.errors import Invalid
@@ -22,16 +25,44 @@ def split_template(example: str) -> Iterator[tuple[str, str]]:
     yield example[at:], ""
 
 
+def list_examples(tool: Tool) -> tuple[str, ...]:
+    """Return all examples of a tool, those that are only proposed last."""
+    return (*tool.examples, *tool.propose)
+
+
 def find_unknown_slots(tool: Tool) -> list[str]:
     """Return the slots of a tool's examples that are not parameters of the tool."""
     names = _as_mapping(tool.parameters.get("properties"))
-    return [slot for example in tool.examples for slot in _SLOT.findall(example) if slot not in names]
+    return [slot for example in list_examples(tool) for slot in _SLOT.findall(example) if slot not in names]
 
 
 def check_slots(tool: Tool) -> None:
     """Raise Invalid if an example of a tool has a slot that is not a parameter."""
     if slots := find_unknown_slots(tool):
         raise Invalid(f"its examples have a slot {slots[0]!r}, which is not a parameter")
+
+
+def check_sentences(tool: Tool, result_fields: Collection[str]) -> None:
+    """Raise Invalid if a sentence about the result has a slot that is neither a parameter nor a field of the result."""
+    parameters = _as_mapping(tool.parameters.get("properties"))
+    for sentence in tool.says:
+        names = [slot for slot in _SLOT.findall(sentence) if slot not in parameters and slot not in result_fields]
+        if names:
+            slots = ", ".join(sorted({*parameters, *result_fields})) or "none"
+            raise Invalid(
+                f"says has a slot {names[0]!r}, which is neither a parameter nor a declared field of the result "
+                f"(known: {slots})"
+            )
+        if re.search(r"[{}]", _SLOT.sub("", sentence)):
+            raise Invalid(f"says has a brace that is not part of a slot such as {{name}}: {sentence[:80]!r}")
+
+
+def fill_sentence(sentence: str, values: Mapping[str, str]) -> str | None:
+    """Return a sentence with a value in each slot; None if a value is missing or empty."""
+    pieces = list(split_template(sentence))
+    if any(slot and not values.get(slot) for _, slot in pieces):
+        return None
+    return "".join(text + (values[slot] if slot else "") for text, slot in pieces)
 
 
 def fill_examples(tool: Tool) -> list[str]:
@@ -42,7 +73,7 @@ def fill_examples(tool: Tool) -> list[str]:
             text + (_pick_sample(slot, schemas.get(slot), example) if slot else "")
             for text, slot in split_template(example)
         )
-        for example in tool.examples
+        for example in list_examples(tool)
     ]
 
 

@@ -3,21 +3,21 @@
 The rule is `choose_search`; docs/how-to/web-search.md has its table.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, cast
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolyard.core.errors import Invalid
+from toolyard.core.settings.web_search import SearchPlace, WebSearchConfig
 from toolyard.core.tools.definition import ProviderOptions, Tool
 
 SEARCH_TOOL = "web_search"
 """The name of a search tool, wherever it runs."""
-SearchPlace = Literal["auto", "native", "mcp", "duckduckgo", "off"]
-"""Where a search is to run."""
 SearchMode = Literal["", SearchPlace]
-"""The same, or empty if it is not set."""
+"""Where a search is to run, or empty if it is not set."""
 Preference = Literal["ai-web-search", "mcp", "duckduckgo"]
 NO_SEARCH_NOTE = "You cannot search the web here. Where an answer needs something newer than what you know, say so."
 
@@ -48,6 +48,42 @@ class SearchRules(Struct, frozen=True, kw_only=True):
         """Return whether any of a tool's names is that of a search tool, whichever the model is shown."""
         names = {tool.name, tool.remote, tool.alias}
         return SEARCH_TOOL in names or not names.isdisjoint(self.tools)
+
+    def narrow_to(self, other: "SearchRules") -> "SearchRules":
+        """Return these rules with what `other` restricts further. Where searches go stays as it is, but for `off`."""
+        mine, others = self.options, other.options
+        limits = [limit for limit in (mine.max_uses, others.max_uses) if limit]
+        allowed = _narrow_domains(mine.allowed_domains, others.allowed_domains)
+        options = replace(
+            mine,
+            max_uses=min(limits, default=0),
+            allowed_domains=others.allowed_domains if allowed is None else allowed,
+            blocked_domains=tuple(dict.fromkeys((*mine.blocked_domains, *others.blocked_domains))),
+        )
+        return SearchRules(
+            prefer="off" if other.prefer == "off" or allowed is None else self.prefer,
+            custom_control=self.custom_control or other.custom_control,
+            full_logging=self.full_logging or other.full_logging,
+            options=options,
+            tools=self.tools | other.tools,
+        )
+
+
+def _narrow_domains(mine: Sequence[str], others: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the domains that both allow, where none stands for all; None if there is no such domain."""
+    if not mine or not others:
+        return (*mine, *others)
+    return tuple(domain for domain in mine if domain in others) or None
+
+
+def build_search_rules(config: WebSearchConfig) -> SearchRules:
+    return SearchRules(
+        prefer=config.prefer,
+        custom_control=config.custom_control,
+        full_logging=config.full_logging,
+        options=msgspec.convert(config, ProviderOptions, from_attributes=True),
+        tools=config.tools,
+    )
 
 
 class SearchFacts(Struct, frozen=True, kw_only=True):

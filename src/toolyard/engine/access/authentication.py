@@ -8,6 +8,7 @@ import asyncio
 import binascii
 import hashlib
 import hmac
+import logging
 import secrets
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -19,23 +20,26 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import BUILT_IN_ROLES, Caller
-from toolyard.core.errors import Forbidden, Invalid, NotFound, Refused, ToolyardError, Unauthenticated
+from toolyard.core.errors import Forbidden, Invalid, NotFound, Outdated, Refused, ToolyardError, Unauthenticated
 from toolyard.core.ports import Clock
-from toolyard.core.store import AuditLog, Key, Keys, KeyValue
-from toolyard.core.store.audit_chain import hash_content
+from toolyard.core.store import KEYS, AuditedKeyValue, Key, Keys, RecordChange
+from toolyard.core.store.audit_chain import AuditAction, AuditRecord, hash_content
 from toolyard.core.tool_identity import TOOL_NAMES, BoundName, ToolIdentity, bind_names
-from toolyard.observability.auditor import Auditor
+from toolyard.observability.auditor import RecordAuditor
 
 LOCAL_ADMIN = Caller(user="local", roles=frozenset({"admin", "operator", "approver"}))
 KEY_USES = "key_use"
 """The kind of record that holds when a key was used last, by the key's name."""
+KEY_CONFLICT = "the store has a key of this name too, which is not accepted: the configuration comes first"
 USE_WRITTEN_EVERY_S = 60.0
 """How often the last use of a key is written at most, by each process."""
 MAX_OVERLAP_S = 90 * 86_400.0
-KEYS = "key"
-"""The kind of record that keys are to `KeyValue.read_versions` and `KeyValue.lock`."""
+"""The longest time for which the secret before a rotation stays valid."""
 TOKEN_GRACE_S = 900.0
 """How long a stream may go on after its token has expired: a long answer is not cut, and no stream is endless."""
+_UNAUDITED_FIELDS = ("hash", "previous_hash", "bound_tools")
+_VERSION_CHARS = 16
+_log = logging.getLogger("toolyard.keys")
 DELEGATION_HEADERS = ("x-user", "x-roles", "x-division")
 
 VerifyToken = Callable[[str], Caller]
@@ -59,7 +63,7 @@ class KeyBinding(Struct, frozen=True, kw_only=True):
     """When the verified token expires."""
 
 
-class KeyStore(Keys, KeyValue, AuditLog, Protocol):
+class KeyStore(Keys, AuditedKeyValue, Protocol):
     """The ports of a store that keys need."""
 
 
@@ -85,9 +89,14 @@ class Authenticator:
         """
         self._store = store
         self._clock = clock
-        self._auditor = Auditor(store, clock)
+        self._auditor = RecordAuditor(store, clock)
         self._configured = {key.hash: key for key in configured}
         self._stored_keys: dict[str, Key] = {}
+        self._shadowed: dict[str, Key] = {}
+        """The stored keys that are not used, because the configuration has keys of their names."""
+        self._keys: list[Key] = []
+        self._by_name: dict[str, Key] = {}
+        self._set_stored_keys({})
         self._verify = verify
         self._token_issuer = token_issuer
         self._provider_rights = provider_rights
@@ -108,7 +117,16 @@ class Authenticator:
         stored_keys = {key.hash: key for key in await self._store.keys()}
         # This server may listen publicly, because it had keys when it started: it must never let everybody in.
         self._lost_keys = not stored_keys and (self._lost_keys or bool(self._stored_keys))
-        self._stored_keys = stored_keys
+        self._set_stored_keys(stored_keys)
+
+    def _set_stored_keys(self, stored_keys: dict[str, Key]) -> None:
+        shadowed = {key.name: key for key in stored_keys.values() if self.is_configured(key.name)}
+        for name in sorted(shadowed.keys() - self._shadowed.keys()):
+            _log.warning("the stored key %r is not accepted: the configuration, which comes first, has one too", name)
+        self._stored_keys, self._shadowed = stored_keys, shadowed
+        used = (key for key in stored_keys.values() if key.name not in shadowed)
+        self._keys = [*self._configured.values(), *used]
+        self._by_name = {key.name: key for key in self._keys}
 
     @property
     def is_local(self) -> bool:
@@ -117,10 +135,32 @@ class Authenticator:
         return not (has_keys or self._verify or self._provider_rights)
 
     def keys(self) -> list[Key]:
-        return [*self._configured.values(), *self._stored_keys.values()]
+        """Return the keys that are used: those of the configuration, then those of the store with other names."""
+        return self._keys
 
-    async def add(self, key: Key) -> tuple[Key, str]:
-        """Store a new key and return it with its secret, which is stored nowhere."""
+    def is_configured(self, name: str) -> bool:
+        """Return whether the configuration has a key of this name."""
+        return any(key.name == name for key in self._configured.values())
+
+    def find_shadowed(self, name: str) -> Key | None:
+        """Return the stored key of this name that is not used, because the configuration has one; None if none is."""
+        return self._shadowed.get(name)
+
+    def get_version(self, name: str) -> str:
+        """Return the version of the stored key of this name; empty if there is none."""
+        key = self._shadowed.get(name) or (None if self.is_configured(name) else self._by_name.get(name))
+        return hash_content(key)[:_VERSION_CHARS] if key is not None else ""
+
+    def _require_version(self, name: str, expected: str | None) -> None:
+        if expected is not None and expected != self.get_version(name):
+            raise Outdated(f"the key {name[:80]!r} was changed since it was read")
+
+    async def add(self, key: Key, *, keep_admin: bool = False) -> tuple[Key, str]:
+        """Store a new key and return it with its secret, which is stored nowhere.
+
+        With `keep_admin`, raise Invalid for a first key that administers nothing: as soon as there is a key, nobody is
+        the administrator without one.
+        """
         secret = _create_secret()
         bound_tools = await self._find_bound_tools(key.tools)
         stored_key = replace(key, hash=hash_key(secret), created_at=self._clock.now(), bound_tools=bound_tools)
@@ -128,10 +168,18 @@ class Authenticator:
             await self._read()
             if any(existing.name == key.name for existing in self.keys()):
                 raise Refused(f"there is a key named {key.name!r} already; revoke it first or choose another name")
-            content_hash = hash_content(replace(stored_key, hash=""))
-            async with self._auditor.record("key.add", key.name, tenant=key.tenant, content_hash=content_hash):
-                await self._store.save_key(stored_key)
-            self._stored_keys = {**self._stored_keys, stored_key.hash: stored_key}
+            if keep_admin and self.is_local and not key.administers(""):
+                raise Invalid(
+                    "the first key has to have the role admin and no tenant, or nobody could administer this server",
+                    {"field": "tenant" if key.tenant else "roles"},
+                )
+            if keep_admin and self.is_local and (field := _find_restriction(key)):
+                raise Invalid(
+                    "the first key has to be accepted at any time and from any page, or it would lock everybody out",
+                    {"field": field},
+                )
+            await self._save("key.add", stored_key)
+            self._set_stored_keys({**self._stored_keys, stored_key.hash: stored_key})
         return stored_key, secret
 
     async def _find_bound_tools(self, names: Collection[str]) -> frozenset[BoundName]:
@@ -142,47 +190,70 @@ class Authenticator:
         identities = {name: msgspec.json.decode(body, type=ToolIdentity) for name, body in bodies.items()}
         return bind_names(identities, identities.get)
 
-    async def revoke(self, name: str, *, keep_last: bool = False) -> None:
-        """Revoke a key. With `keep_last`, raise Refused if it is the only one."""
+    async def revoke(self, name: str, *, keep_last: bool = False, expected: str | None = None) -> None:
+        """Revoke a key, or the stored one that is not used because the configuration has a key of its name.
+
+        With `keep_last`, raise Refused if it is the only one. `expected` is the version that the caller has seen:
+        Outdated is raised if it is another one by now.
+        """
         # Under the lock: of two replicas that revoke a key each, the second must see that its key is the last one.
         async with self._reading, self._store.lock(KEYS, ""):
             await self._read()
-            if keep_last and [key.name for key in self.keys()] == [name]:
-                raise Refused(
-                    "this is the last key, and without keys the server admits everybody: "
-                    "add another key first, or stop the server and then revoke this one"
-                )
-            if any(key.name == name for key in self._configured.values()):
-                raise Refused(f"the key {name!r} is in the configuration file; remove it there")
-            self._require_another_admin(name)
-            key = next((key for key in self._stored_keys.values() if key.name == name), None)
-            if key is None:
-                raise NotFound(f"there is no key named {name!r}")
-            async with self._auditor.record("key.revoke", name, tenant=key.tenant):
-                await self._store.revoke_key(name)
-                await self._store.delete_record(KEY_USES, name)
-            self._stored_keys = {digest: key for digest, key in self._stored_keys.items() if key.name != name}
+            self._require_version(name, expected)
+            key = self._shadowed.get(name) or self._find_revocable(name, keep_last=keep_last)
+            revoked = RecordChange(kind=KEYS, name=name, audit=self._build_audit("key.revoke", key, None))
+            uses = [] if name in self._shadowed else [RecordChange(kind=KEY_USES, name=name)]
+            await self._auditor.change_records([revoked, *uses])
+            self._set_stored_keys({digest: key for digest, key in self._stored_keys.items() if key.name != name})
 
-    async def rotate(self, name: str, overlap_s: float) -> tuple[Key, str]:
-        """Give a key a new secret and return both. The old secret is accepted for `overlap_s` more seconds."""
+    def _find_revocable(self, name: str, *, keep_last: bool) -> Key:
+        """Return the stored key of this name, which is used. Raise Refused if it has to stay, or NotFound."""
+        if keep_last and [key.name for key in self.keys()] == [name]:
+            raise Refused(
+                "this is the last key, and without keys the server admits everybody: "
+                "add another key first, or stop the server and then revoke this one"
+            )
+        if self.is_configured(name):
+            raise Refused(f"the key {name!r} is in the configuration file; remove it there")
+        self._require_another_admin(name)
+        if (key := self._by_name.get(name)) is None:
+            raise NotFound(f"there is no key named {name!r}")
+        return key
+
+    async def rotate(self, name: str, overlap_s: float, *, expected: str | None = None) -> tuple[Key, str]:
+        """Give a key a new secret and return both. The old secret is accepted for `overlap_s` more seconds.
+
+        `expected` is as for `revoke`.
+        """
         if not 0 <= overlap_s <= MAX_OVERLAP_S:
             raise Invalid(f"the old secret may stay valid for 0 to {MAX_OVERLAP_S:.0f} seconds", {"field": "overlap_s"})
         secret = _create_secret()
         async with self._reading, self._store.lock(KEYS, ""):
             await self._read()
-            key = next((key for key in self._stored_keys.values() if key.name == name), None)
-            if key is None and any(key.name == name for key in self._configured.values()):
+            self._require_version(name, expected)
+            if self.is_configured(name):
                 raise Refused(f"the key {name!r} is in the configuration file; change its hash there")
-            if key is None:
+            if (key := self._by_name.get(name)) is None:
                 raise NotFound(f"there is no key named {name!r}")
             until = self._clock.now() + overlap_s if overlap_s else 0.0
             # The secret before the old one ends here, however long it was to be accepted: two are valid at most.
             rotated = replace(key, hash=hash_key(secret), previous_hash=key.hash, previous_until=until)
-            content_hash = hash_content(replace(rotated, hash="", previous_hash=""))
-            async with self._auditor.record("key.rotate", name, tenant=key.tenant, content_hash=content_hash):
-                await self._store.save_key(rotated)
+            await self._save("key.rotate", rotated, key)
             await self._read()
         return rotated, secret
+
+    async def _save(self, action: AuditAction, key: Key, before: Key | None = None) -> None:
+        """Store a key together with the audit entry about it."""
+        audit, body = self._build_audit(action, before, key), msgspec.json.encode(key)
+        await self._auditor.change_records([RecordChange(kind=KEYS, name=key.name, body=body, audit=audit)])
+
+    def _build_audit(self, action: AuditAction, before: Key | None, after: Key | None) -> AuditRecord:
+        """Return the audit entry about a key: what it was and what it is, without the hashes of its secrets."""
+        key = after or before
+        assert key is not None
+        change = {"before": before and _describe_key(before), "after": after and _describe_key(after)}
+        text = msgspec.json.encode(change, order="sorted").decode()
+        return self._auditor.build_record(action, key.name, tenant=key.tenant, change=text)
 
     async def save_uses(self) -> None:
         """Write when keys were used that have not been written for a while. A store that is down loses the note."""
@@ -224,8 +295,23 @@ class Authenticator:
 
     def find_caller(self, name: str) -> Caller | None:
         """Return the caller of the key of this name; None if there is none."""
-        key = next((key for key in self.keys() if key.name == name), None)
+        key = self._by_name.get(name)
         return _build_caller(key) if key is not None else None
+
+    def find_revocation(self, caller: Caller, begun_at: float) -> str:
+        """Return why a run that began at this time may go on no more: its caller's key was revoked; empty if it may.
+
+        A key with the name of one that was revoked is another one. Only what restricts counts: a key that has more
+        roles by now gives them to later runs.
+        """
+        if not caller.key or self.is_local:
+            return ""
+        key = self._by_name.get(caller.key)
+        if key is None or key.created_at > begun_at:
+            return f"the key {caller.key[:80]!r} was revoked"
+        if not key.trusted and (lost := sorted(caller.roles - key.roles)):
+            return f"the key {caller.key[:80]!r} does not have the role {lost[0][:80]!r} any more"
+        return ""
 
     def authenticate(self, headers: Mapping[str, str]) -> Caller:
         """Return the caller of a request with these headers, whose names are in lower case.
@@ -416,6 +502,17 @@ def _require_origin(key: Key, headers: Mapping[str, str]) -> None:
     """Raise Forbidden for a request that does not come from a page of the key's origins, if it names any."""
     if key.origins and headers.get("origin", "") not in key.origins:
         raise Forbidden("this API key may be used only by the pages that it was made for")
+
+
+def _describe_key(key: Key) -> dict[str, object]:
+    """Return the fields of a key as the audit log keeps them, without the hashes of its secrets."""
+    fields = msgspec.json.decode(msgspec.json.encode(key, order="sorted"), type=dict[str, object])
+    return {name: value for name, value in fields.items() if name not in _UNAUDITED_FIELDS}
+
+
+def _find_restriction(key: Key) -> str:
+    """Return the field of a key for which it is not accepted at some times or from some clients; empty if it is."""
+    return next((field for field in ("not_before", "expires_at", "origins") if getattr(key, field)), "")
 
 
 def _build_caller(key: Key) -> Caller:

@@ -1,6 +1,6 @@
 """Judges calls: does the tool exist, do the arguments match its schema, does the policy allow it?"""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.events import CallEnded, CallJudged, Durable
@@ -10,6 +10,7 @@ from toolyard.core.failed_results import build_failed_result, build_rule_denied_
 from toolyard.core.items import Call, Problem, Result, UserMessage
 from toolyard.core.ports import Policy, Verdict
 from toolyard.core.settings.tool_rules import DEFAULT_TRUST, TrustRules
+from toolyard.core.settings.versions import Versions
 from toolyard.core.tools.approval_terms import ApprovalTerms
 from toolyard.core.tools.definition import Tool, get_approval_terms
 from toolyard.core.tools.trust import (
@@ -27,7 +28,6 @@ from toolyard.engine.access.explanation import AccessExplanation, explain_access
 from toolyard.engine.tools.caller_tools import RegisteredTool, is_certain
 from toolyard.engine.tools.offers import Offers
 from toolyard.engine.tools.registry import find_denial, get_caller
-from toolyard.engine.tools.versions import Versions
 
 MAX_PROPOSAL_S = 600.0
 
@@ -35,8 +35,16 @@ MAX_PROPOSAL_S = 600.0
 class PolicyCheck:
     """Checks calls against the registry and the policy, once when they are requested and again before they run."""
 
-    def __init__(self, offers: Offers, policy: Policy, trust: TrustRules = DEFAULT_TRUST) -> None:
+    def __init__(
+        self,
+        offers: Offers,
+        policy: Policy,
+        trust: TrustRules = DEFAULT_TRUST,
+        find_revocation: Callable[[Caller, float], str] = lambda caller, begun_at: "",
+    ) -> None:
+        """`find_revocation` returns why a run that began at a time may go on no more as its caller."""
         self._offers = offers
+        self._find_revocation = find_revocation
         self._registry = offers.registry
         self._policy = policy
         self.trust_versions = Versions(trust)
@@ -46,7 +54,8 @@ class PolicyCheck:
         position = {call_id: number for number, call_id in enumerate(state.calls)}
         events: list[Durable] = []
         for call in calls:
-            events += self._judge_call(call, position[call.call.id], state, now)
+            # Only the model's own calls count: those of a program have a limit of their own.
+            events += self._judge_call(call, 0 if call.parent else position[call.call.id], state, now)
         return events
 
     def recheck(self, call: CallState, state: State, now: float) -> RegisteredTool | list[Durable]:
@@ -92,17 +101,25 @@ class PolicyCheck:
         return self._registry.describe_missing_tool(call.call.tool, state.offered, get_caller(state))
 
     def _find_problem(self, call: CallState, position: int, state: State) -> Problem | None:
-        max_calls = state.run.limits.calls_per_turn if state.run else 0
+        run = state.run
+        max_calls = run.limits.calls_per_turn if run else 0
         if position >= max_calls:
             error = f"only the first {max_calls} calls of a turn are run; ask for fewer at once"
             return Problem(error=error, error_type="too_large", details={"calls_per_turn": max_calls})
         if call.call.unreadable:
             return Problem(error=call.call.unreadable, error_type="json_parse_error")
-        if state.run and state.run.request.tool_choice == "none" and not state.run.direct:
+        if run is None or run.direct:
+            return None
+        if run.request.tool_choice == "none":
             return Problem(error="this request is to be answered without tools", error_type="permission_denied")
-        if state.run and not state.run.direct and call.call.tool in self._offers.plan_search(state).left_out:
+        if call.call.tool in self._offers.plan_search(state).left_out:
             return Problem(error="this request's searches do not go to this tool", error_type="permission_denied")
         return None
+
+    def find_revocation(self, state: State) -> str:
+        """Return why nothing more of the open run may run: its caller's key was revoked. Empty if it may."""
+        run = state.run
+        return self._find_revocation(run.request.caller, run.started_at) if run is not None else ""
 
     def explain(self, caller: Caller, tool: str) -> AccessExplanation | None:
         """Return why a caller may or may not use a tool; None if there is no such tool."""
@@ -112,6 +129,11 @@ class PolicyCheck:
         """Return whether a call may run again: its tool is repeatable, and certain to be the caller's version of it."""
         entry = self._registry.lookup(call, state)
         return entry is not None and entry.tool.repeatable and is_certain(entry, get_caller(state))
+
+    def is_read_only(self, call: CallState, state: State) -> bool:
+        """Return whether a call changes nothing: its tool only reads, and is certain to be the caller's version."""
+        entry = self._registry.lookup(call, state)
+        return entry is not None and entry.tool.read_only and is_certain(entry, get_caller(state))
 
     def _ask_policy(self, entry: RegisteredTool, call: CallState, state: State) -> Verdict:
         verdict = self._offers.judge(entry.tool, state, call.arguments)
@@ -124,9 +146,14 @@ class PolicyCheck:
             self._find_trust_floor(entry.tool, call, state, self.trust_versions.current),
             *self._list_earlier_floors(entry.tool, call, state),
             find_denial(entry.hooks.authorize, get_caller(state)),
+            self._find_revocation_floor(state),
         ):
             verdict = verdict.raise_to(floor)
         return verdict
+
+    def _find_revocation_floor(self, state: State) -> Verdict | None:
+        reason = self.find_revocation(state)
+        return Verdict("deny", reason) if reason else None
 
     def _list_earlier_floors(self, tool: Tool, call: CallState, state: State) -> Sequence[Verdict | None]:
         """Return the floors of a call by the rules that its run began with, if others were set since."""
@@ -137,16 +164,20 @@ class PolicyCheck:
         return (self._find_trust_floor(earlier or tool, call, state, versions.get_at(run.started_at)),)
 
     def _find_trust_floor(self, tool: Tool, call: CallState, state: State, trust: TrustRules) -> Verdict | None:
-        """Return the floor of a call after untrusted content. What a person asked for directly has none."""
-        if call.call.confirm == "given" or (state.run is not None and state.run.direct):
+        """Return the floor of a call after untrusted content. What a person asked for directly has none.
+
+        A program that a person started has one for the results that it has been given.
+        """
+        is_direct = call.call.confirm == "given" or (state.run is not None and state.run.direct)
+        if is_direct and not _list_program_results(call, state):
             return None
         decision = choose_decision(tool, get_caller(state), trust)
-        if decision == "allow" or not (untrusted := self._list_untrusted(tool, state, trust)):
+        if decision == "allow" or not (untrusted := self._list_untrusted(tool, call, state, trust)):
             return None
         return Verdict(decision, f"after content from {untrusted[-1].source}")
 
-    def _list_untrusted(self, tool: Tool, state: State, trust: TrustRules) -> list[UntrustedText]:
-        """Return the untrusted content that the model is shown before a call of this tool."""
+    def _list_untrusted(self, tool: Tool, call: CallState, state: State, trust: TrustRules) -> list[UntrustedText]:
+        """Return the untrusted content that the model, or its program, has been shown before a call of this tool."""
         trusted = set[str]()
         if trust.trust_client_results:
             trusted.add(APPLICATION)
@@ -154,7 +185,10 @@ class PolicyCheck:
             trusted.add(SENT_HISTORY)
         if tool.server:
             trusted.add(name_description_source(tool.server))  # for the reason in list_untrusted_descriptions
-        items = [item for item in state.history.list_untrusted() if not trusted.issuperset(split_sources(item))]
+        shown = state.history.list_untrusted()
+        if call.parent:
+            shown = [*shown, *_list_program_results(call, state)]
+        items = [item for item in shown if not trusted.issuperset(split_sources(item))]
         descriptions = list_untrusted_descriptions(state.unreviewed, self._offers.list_offered(state), tool)
         received = [item for item in items if isinstance(item, Result | UserMessage)]
         # A person is shown what strangers wrote, and what the model wrote after it only if nothing else is left.
@@ -164,7 +198,7 @@ class PolicyCheck:
         self, call: CallState, entry: RegisteredTool, verdict: Verdict, state: State, now: float
     ) -> list[Durable]:
         is_asked = verdict.decision == "ask"
-        untrusted = self._list_untrusted(entry.tool, state, self.trust_versions.current) if is_asked else []
+        untrusted = self._list_untrusted(entry.tool, call, state, self.trust_versions.current) if is_asked else []
         terms = _choose_terms(entry.tool, verdict) if is_asked else None
         judged = CallJudged(
             call_id=call.call.id,
@@ -179,6 +213,13 @@ class PolicyCheck:
         if verdict.decision == "deny":
             return [judged, CallEnded(result=build_rule_denied_result(call.call, verdict.rule, now))]
         return [judged]
+
+
+def _list_program_results(call: CallState, state: State) -> list[Result]:
+    """Return the untrusted results that a program had been given when it asked for this call; none for another call."""
+    program = state.calls[call.parent].program if call.parent else None
+    ended = program.ended[: call.seen] if program else ()
+    return [child.result for child in ended if child.result.untrusted]
 
 
 def _find_confirmation_floor(call: Call) -> Verdict | None:

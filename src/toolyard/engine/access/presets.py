@@ -11,12 +11,13 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
+from toolyard.core.conversation.context.token_estimate import estimate_text_tokens
 from toolyard.core.conversation.settings import Settings, SettingsChange
 from toolyard.core.errors import Forbidden, NotFound, Refused
 from toolyard.core.ports import Clock
 from toolyard.core.settings.limits import Limits
-from toolyard.core.settings.model_names import PRESET_PREFIX, is_only_for_requests
-from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
+from toolyard.core.settings.models.names import PRESET_PREFIX, is_only_for_requests
+from toolyard.core.settings.models.options import DEFAULT_OPTIONS, Options
 from toolyard.core.store import AuditedKeyValue
 from toolyard.core.store.audit_chain import hash_content
 from toolyard.observability.auditor import Auditor
@@ -27,8 +28,36 @@ MAX_OWN_PRESETS = 50
 MAX_SHARED_PRESETS = 100
 """Of a tenant, from all its users together."""
 MAX_PRESET_BYTES = 20_000
+MAX_PRESET_FILES = 8
+MAX_FILE_BYTES = 64_000
+"""Of all files of a preset. The log of each run that applies a preset holds them."""
+MAX_RECORD_BYTES = 2_000_000
+"""Of all presets of a user, or all that a tenant shares: they are read together."""
 ALL_TOOLS = "*"
 """In a list of tools: every tool that the caller may use."""
+
+
+class PresetFile(Struct, frozen=True, kw_only=True):
+    """A file as text, which runs show the model after the prompt of their preset. It is trusted as the prompt is."""
+
+    name: str
+    text: str
+
+    @property
+    def tokens(self) -> int:
+        """Return the estimated number of tokens that it takes in every turn."""
+        return estimate_text_tokens(self.prompt)
+
+    @property
+    def prompt(self) -> str:
+        """Return the file as the model reads it."""
+        return f"The file {self.name}:\n{self.text}"
+
+
+class KeptFile(Struct, frozen=True, kw_only=True):
+    """A file that the preset has already and keeps as it is."""
+
+    name: str
 
 
 class Preset(Struct, frozen=True, kw_only=True):
@@ -39,6 +68,7 @@ class Preset(Struct, frozen=True, kw_only=True):
     shared: bool = False
     settings: msgspec.Raw
     """A JSON object."""
+    files: tuple[PresetFile, ...] = ()
 
 
 class PresetFields(Struct, frozen=True, kw_only=True):
@@ -52,6 +82,7 @@ class PresetFields(Struct, frozen=True, kw_only=True):
     max_messages: int = 0
     options: Options = DEFAULT_OPTIONS
     tools: tuple[str, ...] = (ALL_TOOLS,)
+    files: tuple[PresetFile, ...] = ()
 
     @property
     def tool_names(self) -> frozenset[str] | None:
@@ -61,10 +92,11 @@ class PresetFields(Struct, frozen=True, kw_only=True):
     def build_change(self, name: str, settings: Settings, limits: Limits) -> SettingsChange:
         """Return the change that the preset of this name makes to the settings of a run.
 
-        The prompt of the conversation comes after that of the preset. Turns are at most those of `limits`.
+        The prompt of the conversation comes after that of the preset and its files. Turns have the bound of `limits`.
         """
+        prompts = (self.system_prompt, *(file.prompt for file in self.files), settings.system_prompt)
         return SettingsChange(
-            system_prompt="\n\n".join(filter(None, (self.system_prompt, settings.system_prompt))),
+            system_prompt="\n\n".join(filter(None, prompts)),
             max_messages=self.max_messages or UNSET,
             max_tokens=self.max_tokens or UNSET,
             options=self.options,
@@ -94,7 +126,7 @@ class Presets:
         """Return the settings of the caller's own preset with this name, or of the tenant's. Raises NotFound."""
         for record in (_name_own(caller), _name_shared(caller)):
             if preset := _find(await self._read(record), name):
-                fields = msgspec.json.decode(preset.settings, type=PresetFields)
+                fields = replace(msgspec.json.decode(preset.settings, type=PresetFields), files=preset.files)
                 if not is_only_for_requests(fields.model):
                     return fields
         raise NotFound(f"there is no preset {name[:80]!r}")
@@ -109,11 +141,21 @@ class Presets:
         preset = await self.find_named(caller, model)
         return model if preset is None else preset.model
 
-    async def save(self, caller: Caller, name: str, settings: bytes, *, shared: bool) -> Preset:
+    async def save(
+        self,
+        caller: Caller,
+        name: str,
+        settings: bytes,
+        *,
+        shared: bool,
+        files: Sequence[PresetFile | KeptFile] | None = None,
+    ) -> Preset:
         """Store a preset in place of the one with this name. The author's own one is moved if `shared` has changed.
 
-        Raises Forbidden for a shared preset of another user, unless the caller administers the tenant, and Refused if
-        it is too large or there are too many.
+        Without `files` those that it has stay.
+
+        Raises Forbidden for a shared preset of another user, unless the caller administers the tenant, Refused if it is
+        too large or there are too many, and NotFound for a file to keep that it does not have.
         """
         if len(settings) > MAX_PRESET_BYTES:
             raise Refused(f"a preset has at most {MAX_PRESET_BYTES:,} bytes: shorten its system prompt or its list")
@@ -124,18 +166,25 @@ class Presets:
             self._store.lock(PRESETS, shared_record := _name_shared(caller)),
         ):
             private, others = await self._read(own_record), await self._read(shared_record)
-            before = _find(others, name)
+            before, own_before = _find(others, name), _find(private, name)
             if shared and before:
                 preset = replace(preset, user=_require_editor(caller, before).user)
+            own_shared = before if before and before.user == caller.user else None
+            replaced = (before or own_before) if shared else (own_before or own_shared)
+            files_before = replaced.files if replaced else ()
+            preset = replace(preset, files=files_before if files is None else _merge_files(files, files_before))
             existing, limit = (others, MAX_SHARED_PRESETS) if shared else (private, MAX_OWN_PRESETS)
             presets = _put(existing, preset, limit)
             async with self._auditor.record(
-                "preset.save", _build_target(preset), by=caller, content_hash=hash_content(preset.settings)
+                "preset.save",
+                _build_target(preset),
+                by=caller,
+                content_hash=hash_content((preset.settings, preset.files) if preset.files else preset.settings),
             ):
                 await self._write(shared_record if shared else own_record, presets)
                 if shared:
                     await self._drop(own_record, private, name)
-                elif before and before.user == caller.user:
+                elif own_shared:
                     await self._drop(shared_record, others, name)
         return preset
 
@@ -158,7 +207,10 @@ class Presets:
         return _decoder.decode(body) if body else ()
 
     async def _write(self, record: str, presets: Sequence[Preset]) -> None:
-        await self._store.set_record(PRESETS, record, msgspec.json.encode(presets))
+        body = msgspec.json.encode(presets)
+        if len(body) > MAX_RECORD_BYTES:
+            raise Refused(f"all presets together have at most {MAX_RECORD_BYTES:,} bytes: delete files of some first")
+        await self._store.set_record(PRESETS, record, body)
 
     async def _drop(self, record: str, presets: Sequence[Preset], name: str) -> None:
         others = [preset for preset in presets if preset.name != name]
@@ -178,6 +230,29 @@ def _require_editor(caller: Caller, preset: Preset) -> Preset:
         message = f"the shared preset {preset.name!r} belongs to {preset.user!r}: save yours under another name"
         raise Forbidden(message)
     return preset
+
+
+def _merge_files(files: Sequence[PresetFile | KeptFile], before: Sequence[PresetFile]) -> tuple[PresetFile, ...]:
+    """Return the new files of a preset that has those of `before`. Raises NotFound, or Refused if too large."""
+    merged = tuple(file if isinstance(file, PresetFile) else _find_file(before, file.name) for file in files)
+    _check_files(merged)
+    return merged
+
+
+def _find_file(files: Sequence[PresetFile], name: str) -> PresetFile:
+    for file in files:
+        if file.name == name:
+            return file
+    raise NotFound(f"the preset has no file {name!r} to keep: send its text")
+
+
+def _check_files(files: Sequence[PresetFile]) -> None:
+    size = sum(len(file.prompt.encode()) for file in files)
+    if len(files) > MAX_PRESET_FILES or size > MAX_FILE_BYTES:
+        raise Refused(
+            f"a preset has at most {MAX_PRESET_FILES} files with {MAX_FILE_BYTES:,} bytes of text together: "
+            f"these are {len(files)} with {size:,}"
+        )
 
 
 def _build_target(preset: Preset) -> str:

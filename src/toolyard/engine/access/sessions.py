@@ -207,7 +207,7 @@ class Sessions:
         now = self._clock.now()
         tokens = await self._store.list_tokens(SESSION, "")
         bound = ((token, self._find_caller(token, now, notes_use=False)) for token in tokens)
-        return [(token, *found) for token, found in bound if found and tenant in (None, found[0].tenant)]
+        return [(token, *session) for token, session in bound if session and tenant in (None, session[0].tenant)]
 
     def _find_caller(self, stored: AccessToken, now: float, *, notes_use: bool = True) -> tuple[Caller, str] | None:
         """Return the caller of a session and the name of its key; None once it has ended."""

@@ -88,6 +88,7 @@ class Shares:
         if stored is not None and stored.expires_at > self._clock.now():
             share = _decoder.decode(stored.body)
             # The card is checked, too: a link must not outlive its conversation, whatever else went wrong.
-            if share.tenant == caller.tenant and await self._store.card(stored.conversation) is not None:
+            card = await self._store.card(stored.conversation)
+            if share.tenant == caller.tenant and card is not None and card.place != "deleted":
                 return share
         raise NotFound("there is no shared conversation at this link; it may have expired or been revoked")

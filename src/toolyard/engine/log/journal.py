@@ -25,16 +25,14 @@ from toolyard.core.conversation.run_state import QueuedRun, RunState
 from toolyard.core.conversation.state import State, apply
 from toolyard.core.errors import Fenced, RequestRepeated, StoreDown, ToolyardError
 from toolyard.core.ports import Clock, Spawn
-from toolyard.core.store import Append, Claim, CommandAnswer, FutureLike, Log, Settlement, UsageRow
+from toolyard.core.store import Append, Claim, CommandAnswer, FutureLike, Log
+from toolyard.engine.log.change_signal import ChangeSignal
 from toolyard.engine.log.memory_estimate import StateSize
 from toolyard.engine.log.readers import Readers
 from toolyard.engine.log.relay import Relay
-from toolyard.engine.log.usage_rows import SPENDING_EVENTS, build_settlements, build_usage_rows
+from toolyard.engine.spending.usage_rows import SPENDING_EVENTS, SpendingRecorder
 
 ObserveEntries = Callable[[Sequence[Entry]], None]
-TIMER_TOLERANCE_S = 0.001
-"""Two deadlines this close are the same: `plan` computes a deadline from the current time, so that it varies by
-rounding."""
 _log = logging.getLogger("toolyard.journal")
 
 
@@ -86,20 +84,16 @@ class Journal:
         self._log = log
         self._loop = asyncio.get_running_loop()  # kept: in Python 3.11 each lookup is a system call
         self._clock = clock
+        self.changes = ChangeSignal(clock)
         self._spawn = spawn
         self._observe = observe
         self._seq = self.readers.stored
         self._staged: list[Entry] = []
-        self._usage: list[UsageRow] = []
-        self._settlements: list[Settlement] = []
+        self._spending = SpendingRecorder(has_budgets)
         self._flushing = False
         self._held: deque[tuple[int, Fleeting]] = deque()
         self._commits: list[tuple[int, asyncio.Future[None]]] = []
-        self._change: asyncio.Future[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = 0.0
         self._size = size
-        self._has_budgets = has_budgets
 
     def require_state(self) -> State:
         """Return the state after the last emitted event. Raises Fenced or StoreDown if the journal is broken."""
@@ -122,38 +116,37 @@ class Journal:
         """
         if self.is_releasing:
             raise Fenced(f"conversation {self.conversation!r} is being released")
-        state, now = self.require_state(), self._clock.now()
+        state, now, seq = self.require_state(), self._clock.now(), self._seq
         entries: list[Entry] = []
         spending: list[tuple[Entry, State]] = []
-        for number, event in enumerate(events, self._seq + 1):
-            its_run = _find_run(event, state) if type(event) in _RUN_BOUNDS else state.run
-            run_id, trace_id = (its_run.id, its_run.correlation_id) if its_run else (run, correlation_id)
+        for event in events:
+            kind, seq = type(event), seq + 1
+            its_run = _find_run(event, state) if kind in _RUN_BOUNDS else state.run
             entry = Entry(
                 conversation=self.conversation,
-                seq=number,
+                seq=seq,
                 at=now,
                 event=event,
-                run=run_id,
-                correlation_id=trace_id,
+                run=its_run.id if its_run else run,
+                correlation_id=its_run.correlation_id if its_run else correlation_id,
                 epoch=self.epoch,
                 format=FORMAT,
                 request=request if event is events[-1] else None,
             )
-            if type(event) in SPENDING_EVENTS:
+            if kind in SPENDING_EVENTS:
                 spending.append((entry, state))
             state = apply(state, entry)
             entries.append(entry)
         self.state = state
-        self._seq += len(entries)
+        self._seq = seq
         self._staged += entries
         for entry, before in spending:
-            self._usage += build_usage_rows(entry, before.run) if before.run else ()
-            self._settlements += build_settlements(entry.event, before) if self._has_budgets() else ()
+            self._spending.record(entry, before)
         if answer is not None:
             self._answers.append(answer)
         # Wake the driver before the flush is scheduled: callbacks run in order, so what the driver emits in response
         # joins the same commit.
-        self.notify()
+        self.changes.notify()
         # One append is under way at a time. Events that are emitted meanwhile stay in `_staged` and go with the next
         # one, so that entries reach the store in the order of their numbers.
         if not self._flushing:
@@ -201,30 +194,8 @@ class Journal:
 
     async def wait_changed(self, seen: State, until: float) -> None:
         """Wait until the state differs from `seen`, or until that time."""
-        if self.state is not seen or self.broken:
-            return
-        self._change = self._loop.create_future()
-        # The timer outlives this wait. A run waits many times for the same deadline, so the timer is replaced only
-        # when the deadline has moved.
-        if self._timer is None or abs(self._timer_at - until) > TIMER_TOLERANCE_S:
-            self.cancel_timer()
-            self._timer_at = until
-            self._timer = self._loop.call_later(max(0.0, until - self._clock.now()), self._on_timer)
-        await self._change
-
-    def cancel_timer(self) -> None:
-        """Cancel the timer of `wait_changed`, once no driver waits any more."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _on_timer(self) -> None:
-        self._timer = None
-        self.notify()
-
-    def notify(self) -> None:
-        if self._change is not None and not self._change.done():
-            self._change.set_result(None)
+        if self.state is seen and not self.broken:
+            await self.changes.wait(until)
 
     @property
     def is_busy(self) -> bool:
@@ -253,7 +224,7 @@ class Journal:
             self._fail_flush(error)
             return
         batch, self._staged, self._answers = self._staged, [], []
-        self._usage, self._settlements = [], []
+        self._spending.clear()
         if stored is None:
             self._spawn(self._flush(append, batch))
             return
@@ -277,8 +248,8 @@ class Journal:
             entries=self._staged,
             wake_at=self.state.wake_at,
             answers=self._answers,
-            usage=self._usage,
-            settlements=self._settlements,
+            usage=self._spending.usage,
+            settlements=self._spending.settlements,
             release_at=self.forwarded_seen if self.is_releasing else None,
         )
 
@@ -371,7 +342,7 @@ class Journal:
                 future.set_exception(error)
         self._commits.clear()
         self._end_release_waits()
-        self.notify()
+        self.changes.notify()
 
 
 _RUN_BOUNDS = frozenset({RunQueued, RunStarted, RunEnded})

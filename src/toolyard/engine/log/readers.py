@@ -108,6 +108,10 @@ class Readers:
         """Return the text of the turn in progress so far."""
         return "".join(event.text for event in self._live if isinstance(event, TextAppended))
 
+    def live_output(self) -> str:
+        """Return all that the model has written so far in the turn in progress: text, reasoning and arguments."""
+        return "".join(event.text for event in self._live if not isinstance(event, CallProgressed))
+
 
 class Reader:
     """An endless iterator over entries and fleeting events after a cursor.
@@ -257,7 +261,11 @@ class Reader:
         """Take the next batch from the ring."""
         batch = self._readers.read_from(self._position)
         for item in batch:
-            self._take(item)
+            # `_take` inline for entries: each reader does this for every one.
+            if type(item) is not Entry:
+                self._take(item)
+            elif item.seq > self._seq:
+                self._take_entry(item)
         self._position += len(batch)
 
     async def _catch_up(self) -> None:
@@ -294,9 +302,9 @@ class Reader:
 
     def _take_entry(self, entry: Entry) -> None:
         event = entry.event
-        if isinstance(event, TurnStarted):
+        if type(event) is TurnStarted:
             self._turn, self._seen = event.number, 0
-        elif isinstance(event, TurnEnded):
+        elif type(event) is TurnEnded:
             # The entry holds the whole text of the turn. The part that this reader has not seen is handed out first, so
             # that a client which only appends deltas has all of it.
             texts = [item for item in event.items if isinstance(item, ModelText)]
@@ -305,7 +313,7 @@ class Reader:
                 self._take_text(TextAppended(turn=self._turn, offset=0, text=text, logprobs=logprobs))
             self._seen = 0
         self._seq = entry.seq
-        self._move_cursor()
+        self._last_cursor = Cursor(entry.seq, self._turn, self._seen) if self._seen else Cursor(entry.seq)
         self._ready.append((entry, self._last_cursor))
 
     def _take_text(self, event: TextAppended) -> None:

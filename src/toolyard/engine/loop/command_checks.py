@@ -12,10 +12,10 @@ from toolyard.core.conversation.run_state import RunState
 from toolyard.core.conversation.state import State
 from toolyard.core.errors import Forbidden, Invalid, Misconfigured, Refused
 from toolyard.core.masking import mask_addresses
-from toolyard.core.settings.model_access import is_denied, list_denied_models
-from toolyard.core.settings.model_cards import describe_model_problem
-from toolyard.core.settings.model_names import PRESET_PREFIX, is_address_or_file, matches_any
-from toolyard.core.settings.options import check_options
+from toolyard.core.settings.models.access import is_denied, list_denied_models
+from toolyard.core.settings.models.cards import describe_model_problem
+from toolyard.core.settings.models.names import PRESET_PREFIX, is_address_or_file, matches_any
+from toolyard.core.settings.models.options import check_options
 from toolyard.core.settings.texts import check_language
 from toolyard.core.tools.definition import may_use_with_key
 from toolyard.engine.dependencies import Deps
@@ -149,7 +149,7 @@ def plan_search(command: Start, state: State, deps: Deps) -> SearchPlan:
         model=command.run.model or settings.model or deps.default_model,
         limits=deps.limits,
         settings=settings,
-        started_at=0.0,
+        started_at=deps.clock.now(),
     )
     return deps.offers.plan_search(replace(state, settings=settings, run=run))
 

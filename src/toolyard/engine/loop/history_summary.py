@@ -1,6 +1,6 @@
 """Carries out a compaction: asks the model for a summary of the items to remove, and builds the event.
 
-`core.conversation.compaction_plan` decides which items go. Without a summary from the model they go all the same.
+`compaction_plan` decides which items go. Without a summary from the model they go all the same.
 """
 
 import asyncio
@@ -11,18 +11,18 @@ from contextlib import aclosing
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolyard.core.conversation.compaction_plan import Compact
+from toolyard.core.conversation.context.compaction_plan import Compact
+from toolyard.core.conversation.context.window import Window, apply_compaction
 from toolyard.core.conversation.events import HistoryCompacted, TurnEnded, TurnFailed
 from toolyard.core.conversation.history import History
 from toolyard.core.conversation.state import State
-from toolyard.core.conversation.window import Window, apply_compaction
 from toolyard.core.failed_results import to_problem
 from toolyard.core.items import Item, ModelText, Problem, TextPart, Usage, UserMessage
 from toolyard.core.ports import Clock, Model, ModelRequest
-from toolyard.core.settings.model_access import is_denied
-from toolyard.core.settings.options import DEFAULT_OPTIONS
+from toolyard.core.settings.models.access import is_denied
+from toolyard.core.settings.models.options import DEFAULT_OPTIONS
 from toolyard.core.settings.prices import Cost
-from toolyard.engine.spending import TurnMeter
+from toolyard.engine.spending.turn_meter import TurnMeter
 
 SUMMARY_TIMEOUT_S = 120.0
 MAX_SUMMARY_CHARS = 16_000
@@ -43,6 +43,8 @@ class Summary(Struct, frozen=True, kw_only=True):
     cost: Cost | None = None
     problem: Problem | None = None
     """The reason, if there is no text."""
+    refusal: TurnFailed | None = None
+    """The end of a turn, if a budget has no room for the summary."""
 
 
 async def summarise(models: Callable[[str], Model], meter: TurnMeter, step: Compact) -> Summary:
@@ -64,7 +66,7 @@ async def summarise(models: Callable[[str], Model], meter: TurnMeter, step: Comp
             return await _ask_model(models, summary_request, meter)
     except TimeoutError:
         problem = to_problem(f"the summary took longer than {SUMMARY_TIMEOUT_S:g} s", "timeout")
-        return Summary(problem=problem, cost=meter.estimate_cost(""))
+        return Summary(problem=problem, cost=meter.estimate_unseen_cost())
     except Exception as error:  # a model's failure costs the summary, not the run
         _log.error("model %s failed to summarise", request.model, exc_info=error)
         problem = to_problem(f"{type(error).__name__}: {error}", "model_error")
@@ -75,19 +77,21 @@ async def _ask_model(models: Callable[[str], Model], request: ModelRequest, mete
     if is_denied(request.model, request.denied_models):
         return Summary(problem=to_problem("the model is not for the caller's roles or tenant", "permission_denied"))
     if (refusal := await meter.reserve()) is not None:
-        return Summary(problem=refusal.problem)
+        return Summary(refusal=refusal)
+    written: list[str] = []
     async with aclosing(models(request.model).stream(request)) as events:
         async for event in events:
             if isinstance(event, TurnFailed):
-                failed = await meter.add_cost(event, "")
+                failed = await meter.add_cost(event, lambda: "".join(written))
                 return Summary(problem=failed.problem, cost=failed.cost)
             if isinstance(event, TurnEnded):
-                event = await meter.add_cost(event, "")
+                event = await meter.add_cost(replace(event, usage=event.usage.bound()))
                 text = "\n".join(item.text for item in event.items if isinstance(item, ModelText)).strip()
                 if text and event.finish != "refused":
                     return Summary(text=text[:MAX_SUMMARY_CHARS], usage=event.usage, cost=event.cost)
                 problem = to_problem(f"the model gave no summary ({event.finish})", "model_error")
                 return Summary(usage=event.usage, cost=event.cost, problem=problem)
+            written.append(event.text)
     return Summary(problem=to_problem("the model gave neither an end nor a failure", "model_error"))
 
 

@@ -9,16 +9,16 @@ from contextlib import aclosing
 
 from msgspec.structs import replace
 
+from toolyard.core.conversation.context.notes import Note
 from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed, TurnStarted
-from toolyard.core.conversation.notes import Note
 from toolyard.core.conversation.run_state import MAX_OUTPUT_REPAIRS, RunState
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.conversation.state import State
 from toolyard.core.failed_results import to_problem
 from toolyard.core.items import Call, ModelText, Problem, SystemText
 from toolyard.core.ports import Clock, Model, ModelRequest, Offer
-from toolyard.core.settings.model_access import is_denied
-from toolyard.core.settings.options import merge_options
+from toolyard.core.settings.models.access import is_denied
+from toolyard.core.settings.models.options import merge_options
 from toolyard.core.tools.trust import list_unreviewed_servers
 from toolyard.engine.loop.deadline import is_own_cancellation
 from toolyard.engine.tools.registry import Registry
@@ -28,15 +28,22 @@ MAX_CALLS = 1000
 MAX_PROBLEM_CHARS = 2_000
 """How much of a problem is recorded and told to the model."""
 REPAIR_NOTE = "{problem}. Answer once more, with nothing but JSON that fits the schema: no other text, no code block."
+INSTRUCTIONS_HEADER = """\
+The user's own instructions for all their conversations. They are the user's words: follow them as you would a message \
+of the user, and not where they contradict what stands above."""
 _END_EVENTS = (TurnEnded, TurnFailed)
 
 _log = logging.getLogger("toolyard.turn")
 
 
-def build_system_text(base: str, division: str, settings: Settings, note: str = "") -> str:
-    """Join the base prompt, the division's, the conversation's, its named context and a note about the tools."""
+def build_system_text(base: str, division: str, settings: Settings, note: str = "", instructions: str = "") -> str:
+    """Join the base prompt, the division's, the conversation's, its named context and a note about the tools.
+
+    The caller's own instructions come last, marked as theirs.
+    """
     notes = map(format_note, settings.context.values())
-    return "\n\n".join(part for part in (base, division, settings.system_prompt, *notes, note) if part)
+    users_words = f"{INSTRUCTIONS_HEADER}\n\n{instructions}" if instructions else ""
+    return "\n\n".join(part for part in (base, division, settings.system_prompt, *notes, note, users_words) if part)
 
 
 def format_note(note: Note) -> str:
@@ -111,7 +118,7 @@ async def stream_turn(
         async with aclosing(models(request.model).stream(request)) as events:
             async for event in events:
                 if isinstance(event, _END_EVENTS):
-                    return _limit_calls(event, request.model)
+                    return _check_end(event, request.model)
                 tell(event)
         why = "it gave neither an end nor a failure"
     except BaseException as error:  # a model's failure ends the run, not the process
@@ -127,10 +134,14 @@ def build_model_problem(model: str, why: str) -> Problem:
     return to_problem(f"the model {model} failed: {why}", "model_error")
 
 
-def _limit_calls(event: TurnEnded | TurnFailed, model: str) -> TurnEnded | TurnFailed:
-    calls = sum(isinstance(item, Call) for item in event.items) if isinstance(event, TurnEnded) else 0
-    if calls <= MAX_CALLS:
+def _check_end(event: TurnEnded | TurnFailed, model: str) -> TurnEnded | TurnFailed:
+    """Return the end of a turn with counts within bounds, or a failure if the model asks for too many calls."""
+    if isinstance(event, TurnFailed):
         return event
+    calls = sum(isinstance(item, Call) for item in event.items)
+    if calls <= MAX_CALLS:
+        usage = event.usage.bound()
+        return event if usage is event.usage else replace(event, usage=usage)
     return TurnFailed(problem=build_model_problem(model, f"it asked for {calls} calls at once"))
 
 

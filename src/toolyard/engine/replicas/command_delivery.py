@@ -19,6 +19,7 @@ from toolyard.core.store import CommandAnswer, ForwardedCommand, OwnedElsewhere,
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.log.journal import Journal
 from toolyard.engine.log.replica_messages import CommandAnswered, CommandForwarded, encode_message
+from toolyard.engine.loop.call_attempts import price_started_calls
 from toolyard.engine.loop.command_checks import bind_tools, check_command
 from toolyard.engine.replicas.ownership import STOPPING, Driver
 from toolyard.engine.replicas.requests import Requests
@@ -112,6 +113,8 @@ class CommandDelivery:
             check_command(command, journal.state, self._deps)
             command = bind_tools(command, journal.state, self._deps)
             events = decide(journal.state, command, self._deps.clock.now())
+            if journal.state.calls:
+                events = price_started_calls(events, journal.state, self._deps.registry)
             answer = CommandAnswer(number=forwarded.number, outcome=encode_outcome(ACCEPTED)) if forwarded else None
             journal.emit(
                 *events,

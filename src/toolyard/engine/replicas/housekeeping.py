@@ -14,6 +14,8 @@ from toolyard.engine.replicas.ownership import Driver
 from toolyard.observability.auditor import Auditor
 
 DROP_EVERY_S = 600.0
+UNDO_S = 30.0
+"""How long a deletion can be undone."""
 MAX_DROPPED = 100
 """Expired requests that are read from the store at once."""
 
@@ -37,6 +39,7 @@ class Housekeeping:
             return
         self._next_drop_at = now + DROP_EVERY_S
         await self._drop_expired_requests(now)
+        await self._drop_deleted(now)
         await self._deps.spending.settle()  # what a process that died had no time for
         if self._deps.keep_audit_days:
             await self._auditor.trim(self._deps.keep_audit_days)
@@ -48,6 +51,12 @@ class Housekeeping:
             conversations = dict.fromkeys(await self._store.list_expired_requests(before, MAX_DROPPED))
             # A conversation with an open run is left for a later time; a page of nothing else ends this.
             progress = any([await self._drop_request(conversation, before) for conversation in conversations])
+
+    async def _drop_deleted(self, now: float) -> None:
+        """Delete the conversations whose deletion can no longer be undone."""
+        while conversations := await self._store.list_deleted(now - UNDO_S, MAX_DROPPED):
+            for conversation in conversations:
+                await self._driver.delete(conversation, NotFound("the conversation was deleted"))
 
     async def _drop_request(self, conversation: str, before: float) -> bool:
         """Drop the expired requests of a conversation, and the conversation if it is only kept for them.

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from toolyard.core.conversation.plan import Rest, plan
+from toolyard.core.conversation.state import State
 from toolyard.core.errors import Fenced, NotFound, StoreDown, ToolyardError, Unavailable
 from toolyard.core.store import MAX_DEATHS, Claim, OwnedElsewhere, Store
 from toolyard.engine.dependencies import Deps
@@ -75,6 +76,11 @@ class Driver:
         """Return the working journal of a conversation that this process owns already, else None."""
         journal = self._journals.get(conversation)
         return journal if journal is not None and not (journal.broken or journal.released) else None
+
+    def find_state(self, conversation: str) -> State | None:
+        """Return the state of a conversation whose journal is in memory, else None."""
+        journal = self._journals.get(conversation)
+        return journal.state if journal is not None else None
 
     def is_driving(self, conversation: str) -> bool:
         return conversation in self._drivers
@@ -156,6 +162,8 @@ class Driver:
 
     async def _load_journal(self, claim: Claim) -> Journal:
         view = await self.views.take(claim)
+        is_abandoned = claim.deaths >= MAX_DEATHS and view.state.run is not None
+        lost = await self._deps.spending.price_lost_requests(claim.conversation, view.state) if is_abandoned else None
         journal = Journal(
             claim,
             view.state,
@@ -174,8 +182,8 @@ class Driver:
         self._journals[claim.conversation] = journal
         self._update_size(journal)
         self.views.move_readers(claim.conversation)
-        if claim.deaths >= MAX_DEATHS and journal.state.run is not None:
-            journal.emit(*build_abandonment(journal.state, claim.deaths, self._deps.clock.now()))
+        if lost is not None:
+            journal.emit(*build_abandonment(journal.state, claim.deaths, self._deps, lost))
         if claim.has_forwarded:
             self.on_forwarded(claim.conversation)
         return journal
@@ -258,7 +266,7 @@ class Driver:
         """Start nothing new, give running work `grace_s` to end, then cancel it. The next process resumes such work."""
         self._deps.draining = True
         for journal in self:
-            journal.notify()
+            journal.changes.notify()
             journal.readers.fail(Unavailable(STOPPING))
         self.views.close(Unavailable(STOPPING))
         drivers = list(self._drivers.values())
@@ -329,7 +337,7 @@ class Driver:
         return self._deps.draining or isinstance(plan(state, journal.epoch, self._deps.clock.now()), Rest)
 
     def _finish_driving(self, journal: Journal) -> None:
-        journal.cancel_timer()
+        journal.changes.cancel_timer()
         current = self._journals.get(journal.conversation)
         if current is not journal:
             if current is not None:

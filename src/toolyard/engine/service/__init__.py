@@ -4,23 +4,25 @@ Wire protocols are left to the surfaces, and driving conversations to `ownership
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
-from toolyard.core.conversation.events import Durable, Entry, HistoryCompacted, TurnEnded, TurnFailed
+from toolyard.core.conversation.events import CallEnded, Durable, Entry
 from toolyard.core.conversation.settings import Settings
+from toolyard.core.conversation.state import State
 from toolyard.core.ports import Clock, McpProxy
-from toolyard.core.settings.prices import Price
 from toolyard.core.settings.texts import CustomTexts
 from toolyard.core.store import BudgetBalance, Store, UsageQuery, UsageRow
 from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, clean_reference
 from toolyard.core.store.figures import select_step
+from toolyard.engine.access.instructions import Instructions
 from toolyard.engine.access.presets import Presets
 from toolyard.engine.access.refusals import FailedSignIns, RefusedAttempts
 from toolyard.engine.access.shares import Shares
 from toolyard.engine.dependencies import Deps
+from toolyard.engine.documents import DocumentReader
 from toolyard.engine.replicas.command_delivery import CommandDelivery
 from toolyard.engine.replicas.housekeeping import Housekeeping
 from toolyard.engine.replicas.message_handler import Replicas
@@ -29,10 +31,13 @@ from toolyard.engine.replicas.readiness import StoreProbe
 from toolyard.engine.replicas.requests import Requests
 from toolyard.engine.replicas.takeover import Takeover
 from toolyard.engine.service.conversations import Conversations, require_overseer
+from toolyard.engine.service.feedback import Feedback
 from toolyard.engine.service.models import Models
 from toolyard.engine.service.runs import Runs, StartedRun
+from toolyard.engine.service.titles import Titles
 from toolyard.engine.service.tools import Tools
-from toolyard.engine.spending import Spending
+from toolyard.engine.spending.spending import Spending
+from toolyard.engine.spending.usage_rows import SPENDING_EVENTS
 from toolyard.observability.auditor import Auditor
 from toolyard.observability.figures import FigureRecorder
 from toolyard.observability.metrics import Load, Metrics
@@ -59,16 +64,16 @@ class Service:
         self._store = store
         self.shares = Shares(store, deps.clock)
         self.presets = Presets(store, deps.clock)
+        self.instructions = Instructions(store)
+        self.feedback = Feedback(store, deps.clock)
+        self.documents = DocumentReader()
         self.auditor = Auditor(store, deps.clock)
         self.failed_sign_ins = FailedSignIns(self.auditor, tasks.create_task)
         self.refused_attempts = RefusedAttempts(self.auditor, tasks.create_task)
-        self.metrics = Metrics(lambda tool: deps.registry.find(tool) is not None, self._find_conversation_owner)
-        self._figures = FigureRecorder(store, deps.clock.now, tasks.create_task, self._find_conversation_owner)
-        settler: Handlers = dict.fromkeys((TurnEnded, TurnFailed, HistoryCompacted), self._settle_soon)
-        observe = Observers(
-            RunLog().handlers, self.metrics.handlers, self._figures.handlers, settler, *observers
-        ).observe
-        self._driver = Driver(deps, store, tasks, observe)
+        self._figures = FigureRecorder(store, deps.clock.now, tasks.create_task, self._find_state)
+        settler: Handlers = dict.fromkeys(SPENDING_EVENTS, self._settle_soon)
+        self._observers = Observers(RunLog(self._find_state).handlers, self._figures.handlers, settler, *observers)
+        self._driver = Driver(deps, store, tasks, self._observers.observe)
         housekeeping = Housekeeping(deps, store, self._driver, self.auditor)
         self._takeover = Takeover(deps, store, self._driver, housekeeping)
         self._probe = StoreProbe(store, tasks)
@@ -82,14 +87,26 @@ class Service:
         self.runs = Runs(deps, store, self._driver, self.conversations)
         self.tools = Tools(deps, self._driver, mcp_proxy)
         self.models = Models(deps)
+        self._metrics: Metrics | None = None  # no cached property: its value in a dict slows every access down
+        self._observers.add(Titles(deps, self.conversations, self.runs, self._driver).handlers)
 
     async def start(self) -> None:
         """Resume every run that an earlier process left open, and wake runs when their waits are over."""
+        await self._deps.spending.start()
         self._takeover.start(self._tasks)
         self._replicas.start(self._tasks)
 
     def _settle_soon(self, _: Entry, event: Durable) -> None:
-        self._deps.spending.settle_soon(self._tasks.create_task)
+        if not isinstance(event, CallEnded) or event.cost is not None:
+            self._deps.spending.settle_soon(self._tasks.create_task)
+
+    @property
+    def metrics(self) -> Metrics:
+        """Return the metrics of this process. They are counted from the first use on: only servers show them."""
+        if self._metrics is None:
+            self._metrics = Metrics(lambda tool: self._deps.registry.find(tool) is not None, self._find_state)
+            self._observers.add(self._metrics.handlers)
+        return self._metrics
 
     @property
     def clock(self) -> Clock:
@@ -111,10 +128,6 @@ class Service:
     def spending(self) -> Spending:
         """Return the prices and budgets of this server."""
         return self._deps.spending
-
-    @property
-    def prices(self) -> Mapping[str, Price]:
-        return self._deps.prices
 
     async def read_usage(self, query: UsageQuery) -> Sequence[UsageRow]:
         """Return the usage of models and tools. Permission is not checked here."""
@@ -183,6 +196,5 @@ class Service:
         await self.refused_attempts.close()
         self._replicas.close()
 
-    def _find_conversation_owner(self, conversation: str) -> Caller | None:
-        journal = self._driver.find_journal(conversation)
-        return journal.state.owner if journal is not None else None
+    def _find_state(self, conversation: str) -> State | None:
+        return self._driver.find_state(conversation)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Literal
 
 from msgspec import UnsetType
@@ -20,12 +21,14 @@ from toolyard.core.conversation.commands import (
     Open,
     RemoveMessage,
     Start,
+    Stop,
 )
 from toolyard.core.conversation.cursor import Cursor
 from toolyard.core.conversation.events import Entry, Origin, RequestKey
 from toolyard.core.conversation.forks import find_fork_items
 from toolyard.core.conversation.history import find_direct_calls
-from toolyard.core.conversation.settings import AppliedPreset, Settings
+from toolyard.core.conversation.search_texts import Passage, PassageFinder
+from toolyard.core.conversation.settings import AppliedPreset, Settings, SettingsChange
 from toolyard.core.conversation.state import State
 from toolyard.core.errors import (
     Forbidden,
@@ -36,14 +39,15 @@ from toolyard.core.errors import (
     Unavailable,
 )
 from toolyard.core.items import Item, Result
-from toolyard.core.settings.model_names import PRESET_PREFIX
-from toolyard.core.store import CatalogQuery, ConversationCard, ListPosition, RequestRecord, Store
+from toolyard.core.settings.models.names import PRESET_PREFIX
+from toolyard.core.store import LISTED, CardPlace, CatalogQuery, ConversationCard, ListPosition, RequestRecord, Store
 from toolyard.core.store.audit_chain import AuditAction, hash_content
 from toolyard.engine.access.presets import Presets
 from toolyard.engine.access.refusals import RefusedAttempts
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.log.readers import Reader
 from toolyard.engine.replicas.command_delivery import CommandDelivery
+from toolyard.engine.replicas.housekeeping import UNDO_S
 from toolyard.engine.replicas.ownership import STOPPING, Driver
 from toolyard.engine.replicas.requests import Requests
 from toolyard.engine.tools.large_results import build_original_handle
@@ -51,6 +55,11 @@ from toolyard.observability.auditor import Auditor
 
 MAX_ITEMS_PER_CHECK = 250
 """Items that are checked before the event loop runs other tasks: well under a millisecond."""
+PASSAGE_STEP = 500
+"""Entries of a log that are read at once for the passage of a search."""
+MAX_PASSAGE_ENTRIES = 5_000
+MAX_PASSAGES_S = 1.0
+"""How long a search looks for passages: what it found is listed without the others."""
 MAX_OPEN = 200
 """Conversations that `list_open` returns."""
 
@@ -79,8 +88,9 @@ class Conversations:
         self._presets = presets
 
     async def view(self, conversation: str) -> State:
-        """Return the state of a conversation without claiming it; an empty state if it does not exist."""
-        return await self._driver.views.read_state(conversation)
+        """Return the state of a conversation without claiming it; an empty state if it does not exist, or no longer."""
+        state = await self._driver.views.read_state(conversation)
+        return State() if state.settings.deleted_at else state
 
     async def follow(
         self, conversation: str, after: Cursor | None = None, *, include_argument_deltas: bool = True
@@ -231,7 +241,32 @@ class Conversations:
         """Delete a conversation and stop what runs in it. Its log is not read, so that a damaged one can be deleted."""
         await self.require(conversation, command.by)
         async with self._auditor.record("conversation.delete", conversation, by=command.by):
-            await self._driver.delete(conversation, NotFound("the conversation was deleted"))
+            if command.can_be_undone:
+                await self._hide(conversation, command)
+            else:
+                await self._driver.delete(conversation, NotFound("the conversation was deleted"))
+
+    async def _hide(self, conversation: str, command: Delete) -> None:
+        """Stop what runs in a conversation and mark it as deleted. Housekeeping deletes it once it stays so."""
+        state = await self.view(conversation)
+        for run in (*state.queue, *((state.run,) if state.run else ())):
+            with suppress(Refused):  # it has ended meanwhile
+                stop = Stop(by=command.by, correlation_id=command.correlation_id, run_id=run.id)
+                await self._delivery.submit(conversation, stop)
+        await self._mark_deleted(conversation, command.by, self._deps.clock.now())
+
+    async def restore(self, conversation: str, by: Caller) -> None:
+        """Undo a deletion of the last `UNDO_S` seconds. Raises NotFound if there is none."""
+        card = await self._store.card(conversation)
+        state = await self._driver.views.read_state(conversation)
+        is_late = self._deps.clock.now() > state.settings.deleted_at + UNDO_S
+        if card is None or not by.owns(Caller(user=card.user, tenant=card.tenant)) or is_late:
+            raise NotFound(f"there is no conversation {conversation[:80]!r} that was just deleted")
+        async with self._auditor.record("conversation.restore", conversation, by=by):
+            await self._mark_deleted(conversation, by, 0.0)
+
+    async def _mark_deleted(self, conversation: str, by: Caller, at: float) -> None:
+        await self._delivery.submit(conversation, Change(by=by, change=SettingsChange(deleted_at=at)))
 
     async def find_request(self, request: RequestKey | None) -> RequestRecord | None:
         """Return the record of a request that took effect before, if it has a key. Raises Invalid for another body."""
@@ -262,7 +297,7 @@ class Conversations:
         # Folding a long log takes long: other conversations go on meanwhile.
         items = tuple(await asyncio.to_thread(find_fork_items, state, after, entries))
         await self.copy_blobs(source, target, items)
-        settings = replace(state.settings, ephemeral=False, unlisted=unlisted)
+        settings = replace(state.settings, ephemeral=False, unlisted=unlisted, place="")
         origin = Origin(conversation=source, after=after)
         command = Fork(
             by=by, correlation_id=correlation_id, request=request, origin=origin, items=items, settings=settings
@@ -299,6 +334,7 @@ class Conversations:
         limit: int = 50,
         everyone: bool = False,
         unlisted: bool = False,
+        places: tuple[CardPlace, ...] = LISTED,
     ) -> Sequence[ConversationCard]:
         """Return the caller's conversations, newest change first.
 
@@ -311,15 +347,45 @@ class Conversations:
             return ()  # an empty user would select the conversations of everybody
         user = "" if everyone else caller.user
         return await self._store.cards(
-            CatalogQuery(tenant=caller.tenant, user=user, text=text, after=after, limit=limit, unlisted=unlisted)
+            CatalogQuery(
+                tenant=caller.tenant,
+                user=user,
+                text=text,
+                after=after,
+                limit=limit,
+                unlisted=unlisted,
+                places=places,
+            )
         )
+
+    async def find_passages(self, cards: Sequence[ConversationCard], text: str) -> dict[str, Passage]:
+        """Return where a text stands in the messages of these conversations, by conversation.
+
+        One whose title alone has the text is left out, and so are those that could not be read in time.
+        """
+        passages: dict[str, Passage] = {}
+        with suppress(TimeoutError):
+            async with asyncio.timeout(MAX_PASSAGES_S):
+                for card in cards:
+                    if passage := await self._find_passage(card.id, text):
+                        passages[card.id] = passage
+        return passages
+
+    async def _find_passage(self, conversation: str, text: str) -> Passage | None:
+        finder = PassageFinder(text)
+        for after in range(0, MAX_PASSAGE_ENTRIES, PASSAGE_STEP):
+            entries = await self._store.read(conversation, after, PASSAGE_STEP)
+            finder.add(entry.event for entry in entries)
+            if len(entries) < PASSAGE_STEP:
+                break
+        return finder.build_passage()
 
     async def require(
         self, conversation: str, caller: Caller, permission: Literal["see", "decide", "own"] = "own"
     ) -> ConversationCard:
         """Return the card of a conversation in which this caller has the permission. Raises NotFound otherwise."""
         card = await self._store.card(conversation)
-        if card is not None:
+        if card is not None and card.place != "deleted":
             owner = Caller(user=card.user, tenant=card.tenant)
             allowed = {"see": caller.may_see, "decide": caller.may_decide_for, "own": caller.owns}[permission]
             if allowed(owner):
@@ -333,14 +399,17 @@ class Conversations:
             require_overseer(caller)
         if not everyone and not caller.user:
             return ()  # an empty user would select the conversations of everybody
-        return await self._store.list_open(caller.tenant, "" if everyone else caller.user, MAX_OPEN)
+        return await self._list_open(caller.tenant, "" if everyone else caller.user)
 
     async def list_waiting(self, caller: Caller) -> Sequence[ConversationCard]:
         """Return up to MAX_OPEN conversations of the tenant with an open run, for the calls that this caller decides.
 
         Permission is not checked here: it differs from call to call.
         """
-        return await self._store.list_open(caller.tenant, "", MAX_OPEN)
+        return await self._list_open(caller.tenant, "")
+
+    async def _list_open(self, tenant: str, user: str) -> Sequence[ConversationCard]:
+        return [card for card in await self._store.list_open(tenant, user, MAX_OPEN) if card.place != "deleted"]
 
 
 async def _check_in_pieces(command: Command) -> None:

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, Misconfigured
 from toolyard.core.ports import NativeApiModel, SelectiveModel
-from toolyard.core.settings.model_access import is_denied, list_denied_models
-from toolyard.core.settings.model_cards import ModelCard
-from toolyard.core.settings.options import Options
+from toolyard.core.settings.models.access import is_denied, list_denied_models
+from toolyard.core.settings.models.cards import ModelCard
+from toolyard.core.settings.models.options import Options
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.loop.command_checks import check_named_model
 

@@ -1,5 +1,6 @@
 """Runs for surfaces: start them once for each request, deliver results of applications, admit callers."""
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 
@@ -164,20 +165,26 @@ class Runs:
         """Return the application's results for calls that wait for it, as the log holds them. Raises Refused."""
         state = await self._conversations.view(conversation)
         calls = {call_id: self._require_awaited(state, call_id, by) for call_id in answers}
-        unwrap = self._deps.unwrap_delivered
+        deps, unwrap = self._deps, self._deps.unwrap_delivered
+        redactor = deps.redaction.find(state.run.started_at if state.run else math.inf)
         return [
-            await self._deps.result_encoder.encode(call.call, tool, unwrap(answers[call_id]), conversation=conversation)
+            await deps.result_encoder.encode(
+                call.call, tool, unwrap(answers[call_id]), conversation=conversation, redactor=redactor
+            )
             for call_id, (call, tool) in calls.items()
         ]
 
     async def has_result(self, conversation: str, call_id: str, text: str) -> bool | None:
         """Return whether the history has this text as the result of a call; None if it has no result of the call."""
-        history = (await self._conversations.view(conversation)).full_history
+        state = await self._conversations.view(conversation)
+        history = state.full_history
         position = history.find(result_id(call_id))
         result = None if position is None else history[position]
         if not isinstance(result, Result):
             return None
-        return await self._deps.result_encoder.has_text(result, text, conversation)
+        # The result was encoded with the rules of its run, which may have been others.
+        redactor = self._deps.redaction.find(result.at)
+        return await self._deps.result_encoder.has_text(result, text, conversation, redactor)
 
     def _require_awaited(self, state: State, call_id: str, by: Caller) -> tuple[CallState, Tool]:
         """Return a call that waits for this caller's result, and its tool. Raises Refused before anything is stored."""
@@ -229,4 +236,4 @@ class Runs:
 
     def redact_items(self, items: Sequence[Item]) -> tuple[Item, ...]:
         """Return the items of an application with redacted results."""
-        return self._deps.redactor.redact_items(items)
+        return self._deps.redaction.current.redact_items(items)

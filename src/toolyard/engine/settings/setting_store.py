@@ -7,7 +7,8 @@ new version of the records within two seconds.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from typing import Literal, Protocol
 
@@ -15,10 +16,11 @@ import msgspec
 from msgspec import Struct
 
 from toolyard.core.caller import Caller
-from toolyard.core.errors import Invalid, NotFound, Outdated, Refused
+from toolyard.core.errors import Forbidden, Invalid, NotFound, Outdated, Refused
 from toolyard.core.masking import MASK, mask_addresses
 from toolyard.core.ports import Clock
 from toolyard.core.settings.runtime import (
+    TENANTS,
     EntryId,
     RuntimeSettings,
     build_settings,
@@ -27,8 +29,9 @@ from toolyard.core.settings.runtime import (
     parse_entry_id,
     replace_secrets,
 )
+from toolyard.core.settings.versions import MAX_VERSIONS
 from toolyard.core.store import AuditedKeyValue, RecordChange
-from toolyard.core.store.audit_chain import AuditAction
+from toolyard.core.store.audit_chain import AuditAction, AuditEntry, AuditQuery, AuditRecord
 from toolyard.observability.auditor import RecordAuditor
 
 SETTINGS = "setting"
@@ -101,6 +104,12 @@ class _LoadedEntry(Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
+class _Change(Struct, frozen=True, kw_only=True):
+    """What the audit entry of a change says."""
+
+    before: object = None
+
+
 _record_decoder = msgspec.json.Decoder(_SettingRecord)
 _secrets_decoder = msgspec.json.Decoder(_Secrets)
 
@@ -141,6 +150,37 @@ class SettingStore:
             await self._read()
             await self._apply(build_settings(self._list_in_force()))
 
+    async def read_history(self) -> Sequence[tuple[float, RuntimeSettings]]:
+        """Return the settings that counted before, the oldest first, each with the time from which on it did.
+
+        They are taken from the audit log, as far as it has the last MAX_VERSIONS changes; secrets in them are masked.
+        The last ones are those that are stored now.
+        """
+        async with self._lock:
+            await self._read()
+            entries = self._list_in_force()
+        history: list[tuple[float, RuntimeSettings]] = []
+        for change in await self._read_changes():
+            entry, before = parse_entry_id(change.target), _read_before(change)
+            if entry in self._configured:
+                continue
+            history.insert(0, (change.at, build_settings(entries)))
+            entries.pop(entry, None)
+            with suppress(Invalid, NotFound):  # by rules that an earlier version had
+                if before is not None:
+                    check_entry(entry, before)
+                    entries[entry] = before
+        return [(0.0, build_settings(entries)), *history]
+
+    async def _read_changes(self) -> Sequence[AuditEntry]:
+        """Return the audit entries of the last changes, the newest first."""
+        queries = [
+            AuditQuery(action=action, outcome="allowed", limit=MAX_VERSIONS)
+            for action in ("setting.set", "setting.delete")
+        ]
+        changes = [change for query in queries for change in await self._store.read_audit(query) if change.change]
+        return sorted(changes, key=lambda change: -change.number)[:MAX_VERSIONS]
+
     def list(self) -> list[SettingEntry]:
         """Return all entries: those of the file, then those of the store that the file does not have."""
         names = [*self._configured, *(entry for entry in self._loaded if entry not in self._configured)]
@@ -168,20 +208,48 @@ class SettingStore:
                 raise Refused(f"there are {MAX_ENTRIES} stored settings already: delete one first")
             value = self.restore_secrets(entry, value)
             entries = self._list_in_force()
-            settings = build_settings({**entries, entry: value})
-            self._check(entry, build_settings(entries), settings)
-            record = self._build_record(entry, value, caller)
-            body = msgspec.json.encode(record)
-            if len(body) > MAX_ENTRY_BYTES:
-                raise Refused(f"a setting has at most {MAX_ENTRY_BYTES:,} bytes")
-            await self._write(entry, body, "setting.set", self._describe_change(entry, record.value), caller)
-            self._loaded[entry] = self._load_record(entry, body)
+            before, settings = build_settings(entries), build_settings({**entries, entry: value})
+            _require_own_words(caller, entry, before, settings)
+            self._check(entry, before, settings)
+            change = self._build_change(entry, value, caller)
+            await self._auditor.change_records([change])
+            assert change.body is not None
+            self._loaded[entry] = self._load_record(entry, change.body)
             await self._apply(settings)
         return self._build_view(entry)
+
+    async def set_all(self, values: Mapping[EntryId, object], caller: Caller, *, dry_run: bool = False) -> None:
+        """Store several entries and apply them: all of them, or none if one would be refused. `dry_run` stores none.
+
+        Raises what `set` does, with the name of the entry.
+        """
+        async with self._lock, self._store.lock(SETTINGS, ""):
+            await self._read()
+            entries = self._list_in_force()
+            before, restored = build_settings(entries), dict[EntryId, object]()
+            for entry, value in values.items():
+                with _naming(entry):
+                    self._require_changeable(entry)
+                    restored[entry] = self.restore_secrets(entry, value)
+            if len(self._loaded.keys() | restored.keys()) > MAX_ENTRIES:
+                raise Refused(f"there may be {MAX_ENTRIES} stored settings: delete some first")
+            settings = build_settings({**entries, **restored})
+            changes: list[RecordChange] = []
+            for entry, value in restored.items():
+                with _naming(entry):
+                    self._check(entry, before, settings)
+                    changes.append(self._build_change(entry, value, caller))
+            if dry_run:
+                return
+            await self._auditor.change_records(changes)
+            await self._read()
+            await self._apply(settings)
 
     async def delete(self, entry: EntryId, caller: Caller, expected: str | None = None) -> None:
         """Delete an entry of the store, and apply that. Raise NotFound, Outdated or Refused, as `set` does."""
         find_entry_type(entry)
+        if caller.tenant:
+            raise Forbidden("an administrator of the server deletes settings")
         async with self._lock, self._store.lock(SETTINGS, ""):
             await self._read()
             if entry not in self._loaded:
@@ -193,7 +261,8 @@ class SettingStore:
             entries.pop(entry, None)
             settings = build_settings(entries)
             self._check(entry, before, settings)
-            await self._write(entry, None, "setting.delete", self._describe_change(entry, None), caller)
+            audit = self._build_audit("setting.delete", entry, None, caller)
+            await self._auditor.change_records([RecordChange(kind=SETTINGS, name=str(entry), audit=audit)])
             del self._loaded[entry]
             await self._apply(settings)
 
@@ -202,31 +271,40 @@ class SettingStore:
 
         Raise Invalid if it is not valid, if there is no such secret, or if it would be sent to another address.
         """
-        kept: list[str] = []
+        kept_keys: list[str] = []
         loaded = self._loaded.get(entry)
-        known = _collect_secrets(entry, loaded.value) if loaded and loaded.value is not None else {}
+        stored_secrets = _collect_secrets(entry, loaded.value) if loaded and loaded.value is not None else {}
 
         def restore(path: tuple[str, ...], secret: str) -> str:
             if secret != MASK:
                 return secret
-            kept.append(_join(path))
-            return known.get(_join(path), "")
+            kept_keys.append(_join(path))
+            return stored_secrets.get(_join(path), "")
 
         check_entry(entry, value)
         restored = replace_secrets(value, find_entry_type(entry), restore)
-        for key in kept:
-            if key not in known:
+        for key in kept_keys:
+            if key not in stored_secrets:
                 raise _build_invalid(key, "is not stored: send its value")
             if loaded is not None and self._find_address(entry, restored) != loaded.address:
                 raise _build_invalid(key, "was given for another address: send its value again")
         check_entry(entry, restored)
         return restored
 
-    async def _write(
-        self, entry: EntryId, body: bytes | None, action: AuditAction, change: str, caller: Caller
-    ) -> None:
-        audit = self._auditor.build_record(action, str(entry), tenant="", by=caller, change=change)
-        await self._auditor.change_records([RecordChange(kind=SETTINGS, name=str(entry), body=body, audit=audit)])
+    def _build_change(self, entry: EntryId, value: object, caller: Caller) -> RecordChange:
+        """Return the change that stores an entry. Raise Refused if it is too large, or its secrets cannot be stored."""
+        record = self._build_record(entry, value, caller)
+        body = msgspec.json.encode(record)
+        if len(body) > MAX_ENTRY_BYTES:
+            raise Refused(f"a setting has at most {MAX_ENTRY_BYTES:,} bytes")
+        audit = self._build_audit("setting.set", entry, record.value, caller)
+        return RecordChange(kind=SETTINGS, name=str(entry), body=body, audit=audit)
+
+    def _build_audit(self, action: AuditAction, entry: EntryId, after: object, caller: Caller) -> AuditRecord:
+        loaded, tenant = self._loaded.get(entry), entry.name if entry.kind == TENANTS else ""
+        values = {"before": loaded.record.value if loaded else None, "after": after}
+        change = msgspec.json.encode(values, order="sorted").decode()
+        return self._auditor.build_record(action, str(entry), tenant=tenant, by=caller, change=change)
 
     async def _apply(self, settings: RuntimeSettings) -> None:
         if self._apply_to is not None:
@@ -292,11 +370,6 @@ class SettingStore:
             current = msgspec.to_builtins(self._build_view(entry)) if loaded else None
             raise Outdated(f"the setting {entry} was changed since it was read", {"current": current})
 
-    def _describe_change(self, entry: EntryId, after: object) -> str:
-        loaded = self._loaded.get(entry)
-        change = {"before": loaded.record.value if loaded else None, "after": after}
-        return msgspec.json.encode(change, order="sorted").decode()
-
     def _build_view(self, entry: EntryId) -> SettingEntry:
         configured, loaded = self._configured.get(entry), self._loaded.get(entry)
         version = loaded.version if loaded else ""
@@ -324,6 +397,33 @@ class SettingStore:
             changed_by=loaded.record.by,
             changed_at=loaded.record.at,
         )
+
+
+@contextmanager
+def _naming(entry: EntryId) -> Generator[None]:
+    """Say in errors which of several entries is wrong."""
+    try:
+        yield
+    except Invalid as error:
+        raise Invalid(f"{entry}: {error}", error.details) from None
+    except (Refused, NotFound) as error:
+        raise type(error)(f"{entry}: {error}") from None
+
+
+def _read_before(change: AuditEntry) -> object:
+    return msgspec.json.decode(change.change, type=_Change).before
+
+
+def _require_own_words(caller: Caller, entry: EntryId, before: RuntimeSettings, after: RuntimeSettings) -> None:
+    """Raise Forbidden if an administrator of a tenant changes more than the prompts and languages of the tenant."""
+    if not caller.tenant:
+        return
+    if entry != EntryId(TENANTS, caller.tenant):
+        raise Forbidden(f"an administrator of the tenant {caller.tenant!r} changes the settings of that tenant only")
+    if entry.name not in before.tenants:
+        raise Forbidden("an administrator of the server adds the tenant first")
+    if not after.tenants[entry.name].is_bounded_as(before.tenants[entry.name]):
+        raise Forbidden("an administrator of the server sets the tools, limits and divisions of a tenant")
 
 
 def _collect_secrets(entry: EntryId, value: object) -> dict[str, str]:

@@ -9,7 +9,7 @@ import msgspec
 
 from toolyard.core.errors import Misconfigured
 from toolyard.core.items import Problem
-from toolyard.core.settings.options import OUTPUT_INVALID
+from toolyard.core.settings.models.options import OUTPUT_INVALID
 from toolyard.core.tools.definition import Tool
 from toolyard.json_schema import InvalidSchema, SchemaError, SchemaValidator
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from toolyard.core.caller import Caller
 from toolyard.core.items import Problem
-from toolyard.core.ports import CallerTools, CallerToolsVenue, ToolHooks, Venue
+from toolyard.core.ports import CallerTools, CallerToolsVenue, ProgramVenue, ToolHooks, Venue
 from toolyard.core.tools.definition import Tool
 
 MAX_TABLES = 512
@@ -27,6 +27,8 @@ class RegisteredTool(Struct, frozen=True, kw_only=True):
     hooks: ToolHooks
     hash: str
     on_demand: Availability = "always"
+    program_venue: ProgramVenue | None = None
+    """The venue, if the tool runs programs."""
 
 
 ToolTable = Mapping[str, RegisteredTool]
@@ -45,13 +47,13 @@ class ToolTables:
 
     def __init__(self, try_register: Callable[[Tool, Venue, ToolTable], RegisteredTool | None]) -> None:
         self._try_register = try_register
-        self._venue: CallerToolsVenue | None = None
+        self.venue: CallerToolsVenue | None = None
         self._cached: dict[tuple[CallerTools, ...], ToolTable] = {}
 
     def add(self, venue: Venue) -> None:
         """Remember a venue that has tools for single callers."""
         if isinstance(venue, CallerToolsVenue):
-            self._venue = venue
+            self.venue = venue
 
     def clear(self) -> None:
         """Drop all tables: the tools that everybody gets have changed."""
@@ -59,32 +61,27 @@ class ToolTables:
 
     def caller_tools(self, caller: Caller) -> tuple[CallerTools, ...]:
         """Return the caller's own tools: the same objects until they change, empty for a caller without any."""
-        return self._venue.caller_tools(caller) if self._venue else ()
+        return self.venue.caller_tools(caller) if self.venue else ()
 
     def unavailable_tools(self, caller: Caller) -> Sequence[Tool]:
         """Return the tools of this caller whose servers are stopped or failed."""
-        return self._venue.unavailable_tools(caller) if self._venue else ()
-
-    @property
-    def is_starting(self) -> bool:
-        """Return whether any server is being started."""
-        return self._venue is not None and self._venue.is_starting
+        return self.venue.unavailable_tools(caller) if self.venue else ()
 
     def starts_until(self, caller: Caller, tool: Tool | None, max_s: float) -> float:
         """Return until when a server that has this tool, or may have a missing one, may take to start; else 0.0."""
-        return self._venue.starts_until(caller, tool, max_s) if self._venue else 0.0
+        return self.venue.starts_until(caller, tool, max_s) if self.venue else 0.0
 
     def explain_absence(self, name: str, caller: Caller) -> Problem | None:
         """Return why a tool that one of this caller's servers has is not offered; None if no server has it."""
-        return self._venue.explain_absence(name, caller) if self._venue else None
+        return self.venue.explain_absence(name, caller) if self.venue else None
 
     def list_outages(self, caller: Caller) -> Sequence[str]:
         """Return for each of this caller's servers whose tools are not known why it does not run."""
-        return self._venue.list_outages(caller) if self._venue else ()
+        return self.venue.list_outages(caller) if self.venue else ()
 
     def table_for(self, caller: Caller, tools: ToolTable) -> ToolTable:
         """Return everybody's tools with those of this caller in their place."""
-        venue = self._venue
+        venue = self.venue
         if venue is None or not (own_tools := venue.caller_tools(caller)):
             return tools
         # `CallerTools` compare by identity, and the venue returns the same objects until something changes, so that the

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -16,7 +17,7 @@ from toolyard.core.items import Call, Outcome, Part, Problem, Result, TextPart, 
 from toolyard.core.ports import ORIGINAL_PREFIX, Clock, Failure, Value
 from toolyard.core.store import Blobs
 from toolyard.core.tools.definition import Tool
-from toolyard.core.tools.redaction import NO_REDACTOR, Redacted, Redactor
+from toolyard.core.tools.redactor import Redacted, Redactor
 from toolyard.core.tools.trust import join_sources, name_result_source
 from toolyard.core.utf8 import find_char_boundary, utf8_size
 from toolyard.engine.tools.value_encoding import encode_text, encode_whole, is_large
@@ -37,21 +38,30 @@ class ResultEncoder:
     A result with secrets is also stored as it was, for administrators.
     """
 
-    def __init__(self, blobs: Blobs, clock: Clock, redactor: Redactor = NO_REDACTOR) -> None:
+    def __init__(self, blobs: Blobs, clock: Clock) -> None:
         self._blobs = blobs
         self._clock = clock
-        self._redactor = redactor
         self._threads = ThreadPoolExecutor(ENCODING_THREADS, thread_name_prefix="toolyard-encode")
 
     async def encode(
-        self, call: Call, tool: Tool, answer: Value | Failure, *, conversation: str, duration_ms: float = 0.0
+        self,
+        call: Call,
+        tool: Tool,
+        answer: Value | Failure,
+        *,
+        conversation: str,
+        redactor: Redactor,
+        duration_ms: float = 0.0,
     ) -> Result:
         """Return the result of a call. It never raises for what the tool returned."""
         now = self._clock.now()
-        native = await self._store_native(conversation, answer.native) if answer.native else ""
+        native = await self._store_native(conversation, answer.native, redactor) if answer.native else ""
         if isinstance(answer, Failure):
-            return await self._encode_failure(call, tool, answer, conversation, native, duration_ms)
-        encoded = await self._encode_value(answer.value, tool.max_result_bytes)
+            result = await self._encode_failure(call, answer, conversation, redactor)
+            # The venue wrote the message, so that it may be an instruction as well.
+            source = name_result_source(tool)
+            return replace(result, native=native, duration_ms=duration_ms, untrusted=source)
+        encoded = await self._encode_value(answer.value, tool.max_result_bytes, redactor)
         if isinstance(encoded, Problem):
             return build_failed_result(call, "error", encoded, now, duration_ms)
         content, handle, size = encoded.content, encoded.handle, len(encoded.whole)
@@ -73,43 +83,41 @@ class ResultEncoder:
             handle=handle,
             whole_bytes=size if handle else 0,
             duration_ms=duration_ms,
-            parts=await self._redact_parts(answer.parts),
+            parts=await self._redact_parts(answer.parts, redactor),
             native=native,
             redacted=encoded.redacted,
             untrusted=join_sources(name_result_source(tool), answer.untrusted),
         )
 
-    async def has_text(self, result: Result, text: str, conversation: str) -> bool:
+    async def has_text(self, result: Result, text: str, conversation: str, redactor: Redactor) -> bool:
         """Return whether a result is that of a text which an application has delivered."""
-        clean = await self._run_in_thread_if_large(lambda text: self._redactor.redact(text).text, text, len(text))
+        clean = await self._run_in_thread_if_large(lambda text: redactor.redact(text).text, text, len(text))
         whole = await self._blobs.get_blob(conversation, result.handle) if result.handle else result.content.encode()
         return result.outcome == "ok" and whole == clean.encode()
 
-    async def _encode_failure(
-        self, call: Call, tool: Tool, failure: Failure, conversation: str, native: str, duration_ms: float
-    ) -> Result:
+    async def read_whole(self, conversation: str, result: Result) -> bytes | None:
+        """Return a whole result as the model could read it, or None if it is not kept any more."""
+        return await self._blobs.get_blob(conversation, result.handle) if result.handle else result.content.encode()
+
+    async def _encode_failure(self, call: Call, failure: Failure, conversation: str, redactor: Redactor) -> Result:
         problem, original = failure.problem, format_problem(failure.problem)
-        redacted = self._redactor.redact(original).names
+        redacted = redactor.redact(original).names
         if redacted:
             await self._try_store(conversation, build_original_handle(call.id), original.encode())
-            error, details = self._redactor.redact(problem.error).text, self._redactor.redact_mapping(problem.details)
+            error, details = redactor.redact(problem.error).text, redactor.redact_mapping(problem.details)
             problem = replace(problem, error=error, details=details)
         outcome = _OUTCOMES.get(problem.error_type, "error")
-        result = build_failed_result(call, outcome, problem, self._clock.now(), duration_ms)
-        # The venue wrote the message, so that it may be an instruction as well.
-        return replace(result, native=native, redacted=redacted, untrusted=name_result_source(tool))
+        return replace(build_failed_result(call, outcome, problem, self._clock.now()), redacted=redacted)
 
-    async def _encode_value(self, value: object, max_bytes: int) -> "EncodedValue | Problem":
+    async def _encode_value(self, value: object, max_bytes: int, redactor: Redactor) -> "EncodedValue | Problem":
         """Return a value as text. A large value is encoded in a thread, so that the event loop is not held up."""
         if is_large(value):
             loop, handle = asyncio.get_running_loop(), self._clock.new_id("result")
-            return await loop.run_in_executor(
-                self._threads, encode_large, value, max_bytes, handle, self._redactor.redact
-            )
+            return await loop.run_in_executor(self._threads, encode_large, value, max_bytes, handle, redactor.redact)
         text = encode_text(value)
         if isinstance(text, Problem):
             return text
-        clean, redacted = self._redactor.redact(text)
+        clean, redacted = redactor.redact(text)
         encoded = (
             EncodedValue(clean)
             if utf8_size(clean) <= max_bytes
@@ -117,28 +125,18 @@ class ResultEncoder:
         )
         return encoded._replace(redacted=redacted, original=text.encode()) if redacted else encoded
 
-    async def _store_native(self, conversation: str, native: bytes) -> str:
+    async def _store_native(self, conversation: str, native: bytes, redactor: Redactor) -> str:
         """Store the answer in the venue's own form and return its handle; empty if it cannot be stored."""
-        if self._redactor.has_patterns:
-            native = await self._run_in_thread_if_large(self._redact_native, native, len(native))
+        if redactor.has_patterns:
+            native = await self._run_in_thread_if_large(partial(_redact_native, redactor), native, len(native))
         handle = self._clock.new_id("native")
         return handle if native and await self._try_store(conversation, handle, native) else ""
 
-    def _redact_native(self, native: bytes) -> bytes:
-        """Return the answer without secrets; empty if it has any and is too large to look at each of its texts."""
-        if not self._redactor.redact(native.decode(errors="replace")).names:
-            return native
-        if len(native) > MAX_REDACTED_BYTES:
-            return b""
-        return msgspec.json.encode(self._redactor.redact_json(msgspec.json.decode(native)))
-
-    async def _redact_parts(self, parts: tuple[Part, ...]) -> tuple[Part, ...]:
-        if not self._redactor.has_patterns:
+    async def _redact_parts(self, parts: tuple[Part, ...], redactor: Redactor) -> tuple[Part, ...]:
+        if not redactor.has_patterns:
             return parts
         size = sum(len(part.url) for part in parts if not isinstance(part, TextPart))
-        return await self._run_in_thread_if_large(
-            lambda parts: tuple(map(self._redactor.redact_part, parts)), parts, size
-        )
+        return await self._run_in_thread_if_large(lambda parts: tuple(map(redactor.redact_part, parts)), parts, size)
 
     async def _run_in_thread_if_large(self, work: Callable[[T], T], value: T, size: int) -> T:
         """Return `work(value)`, computed in a thread if the value is large: strangers choose its size."""
@@ -154,6 +152,15 @@ class ResultEncoder:
             _log.warning("an answer of %d bytes could not be kept: %s", len(body), error)
             return False
         return True
+
+
+def _redact_native(redactor: Redactor, native: bytes) -> bytes:
+    """Return the answer without secrets; empty if it has any and is too large to look at each of its texts."""
+    if not redactor.redact(native.decode(errors="replace")).names:
+        return native
+    if len(native) > MAX_REDACTED_BYTES:
+        return b""
+    return msgspec.json.encode(redactor.redact_json(msgspec.json.decode(native)))
 
 
 def build_original_handle(call_id: str) -> str:
@@ -202,8 +209,11 @@ def _join_head_and_tail(whole: bytes, max_bytes: int, handle: str) -> str:
 
 
 def mention_edit(result: Result, call: CallState) -> Result:
-    """Add a note for the model if a person changed the arguments that the call ran with."""
-    if call.approved is None or call.approved.arguments is None:
+    """Add a note for the model if a person changed the arguments that the call ran with.
+
+    Not to the result of a program's call, which is a value. The result of the program tells of the change.
+    """
+    if call.approved is None or call.approved.arguments is None or call.parent:
         return result
     edited = msgspec.json.encode(call.approved.arguments).decode()
     return replace(result, content=f"[a person changed the arguments to {edited}]\n{result.content}")

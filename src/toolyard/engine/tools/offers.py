@@ -5,7 +5,8 @@ An offer is the same object as long as nothing changed, so that a wire can use i
 
 import hashlib
 import itertools
-from collections.abc import Callable, Container, Sequence
+import math
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -15,7 +16,8 @@ from toolyard.core.conversation.settings import Settings
 from toolyard.core.conversation.state import State
 from toolyard.core.ports import Offer, Policy, PolicyRequest, Verdict
 from toolyard.core.settings.limits import Budget
-from toolyard.core.tools.definition import Tool, get_approval_terms
+from toolyard.core.tools.definition import RUN_CODE_NAME, ProviderOptions, Tool, get_approval_terms
+from toolyard.core.tools.web_search_rule import SEARCH_TOOL, SearchRules
 from toolyard.engine.tools.caller_tools import RegisteredTool
 from toolyard.engine.tools.registry import Registry, find_denial, get_caller
 from toolyard.engine.tools.tool_selection import ToolSelector
@@ -63,7 +65,7 @@ class Offers:
             state.has_handles,
             denied,
             search_plan,
-            0.0 if run.started_at >= self.registry.rules.versions.changed_at else run.started_at,
+            0.0 if run.started_at >= self.registry.changed_at else run.started_at,
         )
         # The application's tools are not hashable and belong to one request: the run's id stands for them.
         key: object = (basis, run.id) if run.request.app_tools else basis
@@ -79,8 +81,11 @@ class Offers:
     def plan_search(self, state: State) -> SearchPlan:
         """Return where the searches of this conversation's run go, and which tools its provider runs itself."""
         run = state.run
-        mode = self._search_planner.choose_mode(run.request.web_search or run.settings.web_search) if run else ""
-        if run is None or not (mode or self.registry.has_more_native):
+        if run is None:
+            return NO_SEARCH_PLAN
+        rules = self._search_planner.find_rules(run.started_at)
+        mode = run.request.web_search or run.settings.web_search or rules.prefer
+        if not (mode or self.registry.has_more_native):
             return NO_SEARCH_PLAN
         request, denied = run.request, self._list_denied(run.request.caller)
 
@@ -89,16 +94,19 @@ class Offers:
 
         table = self.registry.table_for(request.caller)
         own_tools = (tools.tools.items() for tools in self.registry.tables.caller_tools(request.caller))
-        personal = (name for name, tool in itertools.chain(*own_tools) if tool and self._search_planner.is_search(tool))
-        names = dict.fromkeys((*self.registry.search_tools, *personal))
+        personal = (name for name, tool in itertools.chain(*own_tools) if tool and rules.is_search(tool))
+        is_current = rules is self._search_planner.versions.current
+        shared = (name for name, entry in table.items() if rules.is_search(entry.tool))
+        names = dict.fromkeys((*(self.registry.search_tools if is_current else shared), *personal))
         registered = [table[name].tool for name in names if name in table and name not in denied]
         return self._search_planner.plan(
             SearchRequest(
                 model=run.model,
+                rules=rules,
                 mode=mode,
-                native=[entry.tool for entry in self.registry.native.values()],
-                search_tools=[*registered, *filter(self._search_planner.is_search, request.app_tools)],
-                has_others=lambda: self._has_other_tools(state, denied),
+                native=[entry.tool for entry in self._list_native(None if is_current else rules.options).values()],
+                search_tools=[*registered, *filter(rules.is_search, request.app_tools)],
+                has_others=lambda: self._has_other_tools(state, denied, rules),
                 judge=judge,
             )
         )
@@ -130,6 +138,7 @@ class Offers:
             settings=effective_settings(state),
             remembered=state.remembered,
             arguments=arguments,
+            begun_at=state.run.started_at if state.run else math.inf,
         )
 
     def judge(self, tool: Tool, state: State, arguments: dict[str, object] | None) -> Verdict:
@@ -147,7 +156,7 @@ class Offers:
     def find_earlier(self, tool: Tool, state: State) -> Tool | None:
         """Return a tool as it was when the run began, if rules were set since."""
         rules, run = self.registry.rules, state.run
-        if run is None or run.started_at >= rules.versions.changed_at:
+        if run is None or run.started_at >= rules.changed_at:
             return None
         entry = self.registry.find(tool.name, caller=get_caller(state))
         return rules.apply_at(entry.listed, run.started_at) if entry else None
@@ -157,15 +166,19 @@ class Offers:
             name for name, authorize in self.registry.authorize_hooks.items() if find_denial(authorize, caller)
         )
 
-    def _has_other_tools(self, state: State, denied: Container[str]) -> bool:
+    def _list_native(self, search_options: ProviderOptions | None) -> Mapping[str, RegisteredTool]:
+        """Return the tools that providers run themselves, with other limits of a search if any are given."""
+        native = self.registry.native
+        if search_options is None or SEARCH_TOOL not in native:
+            return native
+        return {**native, SEARCH_TOOL: self.registry.limit_search(native[SEARCH_TOOL], search_options)}
+
+    def _has_other_tools(self, state: State, denied: Container[str], rules: SearchRules) -> bool:
         """Return whether any tool other than a search tool would be offered."""
         table = self.registry.table_for(get_caller(state))
         entries = (entry for name, entry in table.items() if name not in denied)
         entries_to_offer = itertools.chain(self._list_app_tools(state), entries)
-        return any(
-            not self._search_planner.is_search(entry.tool) and self._is_offered(entry, state)
-            for entry in entries_to_offer
-        )
+        return any(not rules.is_search(entry.tool) and self._is_offered(entry, state) for entry in entries_to_offer)
 
     def _list_within_budget(self, state: State, denied: Container[str]) -> list[RegisteredTool] | None:
         """Return all tools that may be used, or None if they exceed the budget."""
@@ -214,10 +227,19 @@ class Offers:
             self._indexed = basis
 
     def _is_offered(self, entry: RegisteredTool, state: State, *, many: bool = False) -> bool:
-        available = {"always": True, "with_handles": state.has_handles, "with_many_tools": many}
-        if not available[entry.on_demand]:
+        if entry.on_demand == "with_handles" and not state.has_handles:
+            return False
+        if entry.on_demand == "with_many_tools" and not many and not self._has_return_types(state):
             return False
         return self.judge(entry.tool, state, None).decision != "deny"
+
+    def _has_return_types(self, state: State) -> bool:
+        """Return whether programs are offered, and it is known of a tool what it returns to them."""
+        table = self.registry.table_for(get_caller(state))
+        program = table.get(RUN_CODE_NAME)
+        if program is None or not any(entry.tool.returns is not None for entry in table.values()):
+            return False
+        return self.judge(program.tool, state, None).decision != "deny"
 
     def _list_app_tools(self, state: State, denied: Container[str] = ()) -> list[RegisteredTool]:
         tools = state.run.request.app_tools if state.run else ()
@@ -238,7 +260,8 @@ class Offers:
         Where a tool of another venue has the name of a provider's tool, the provider's is left out.
         """
         used_names = {entry.tool.name for entry in elsewhere} if search_plan.native else ()
-        entries = [*(self.registry.native[name] for name in search_plan.native if name not in used_names), *elsewhere]
+        native = self._list_native(search_plan.options)
+        entries = [*(native[name] for name in search_plan.native if name not in used_names), *elsewhere]
         hashes = {entry.tool.name: entry.hash for entry in entries}
         digest = hashlib.blake2b("".join(f"{k}{v}" for k, v in hashes.items()).encode(), digest_size=8).hexdigest()
         # Also cached by content: different callers and states that lead to the same tools share one object.

@@ -15,14 +15,24 @@ from toolyard.core.conversation.settings import Settings
 from toolyard.core.conversation.state import State
 from toolyard.core.errors import Invalid, Misconfigured
 from toolyard.core.items import Problem
-from toolyard.core.ports import AuthorizeHook, Monitored, Policy, PolicyRequest, ToolHooks, Venue, Verdict
+from toolyard.core.ports import (
+    AuthorizeHook,
+    Monitored,
+    Policy,
+    PolicyRequest,
+    ProgramVenue,
+    ToolHooks,
+    Venue,
+    Verdict,
+)
 from toolyard.core.settings.tool_rules import ToolRules
-from toolyard.core.tools.definition import NAME_PATTERN, Tool, hash_definition
+from toolyard.core.tools.definition import NAME_PATTERN, RUN_CODE_NAME, ProviderOptions, Tool, hash_definition
+from toolyard.core.tools.rules import narrow_tool
 from toolyard.core.tools.schema_expansion import UnboundedSchema, measure_schema
 from toolyard.core.tools.templates import check_slots
-from toolyard.core.tools.web_search_rule import SEARCH_TOOL
+from toolyard.core.tools.web_search_rule import SEARCH_TOOL, SearchRules
 from toolyard.engine.tools.caller_tools import Availability, RegisteredTool, ToolTable, ToolTables
-from toolyard.engine.tools.rule_book import RuleBook
+from toolyard.engine.tools.rule_book import FindListed, RuleBook
 from toolyard.engine.tools.web_search_plan import SearchPlanner
 
 if TYPE_CHECKING:  # loaded by `app` when a tool first needs it: typed functions bring their own validation
@@ -46,10 +56,11 @@ class Registry:
         schemas: Callable[[], "Schemas"],
         search_planner: SearchPlanner | None = None,
         configured_rules: Collection[str] = (),
+        find_listed: FindListed = lambda listed, at: listed,
     ) -> None:
         """`configured_rules` are the names of the tools whose rules the configuration sets."""
         self.search_planner = search_planner or SearchPlanner()
-        self.rules = RuleBook(configured_rules)
+        self.rules = RuleBook(configured_rules, find_listed)
         self._make_schemas = schemas
         self._schemas: Schemas | None = None
         self._policy = policy
@@ -58,12 +69,14 @@ class Registry:
         self.native: dict[str, RegisteredTool] = {}
         """Tools that providers run themselves. A tool of another venue may have the same name."""
         self.has_more_native = False
-        """Whether there are tools in `_native` besides web search."""
+        """Whether there are tools in `native` besides web search."""
         self.search_tools: list[str] = []
         self.authorize_hooks: dict[str, AuthorizeHook] = {}
         self._venues: list[Venue] = []
         self.tables = ToolTables(self._try_register)
         self.version = 0
+        self.changed_at = 0.0
+        """When a setting last changed that decides which tools a run may use; 0 if none did."""
         self.listeners: list[Callable[[], None]] = []
         """Called when the registered tools have changed."""
 
@@ -113,6 +126,7 @@ class Registry:
             hooks=venue.hooks(tool.name),
             hash=hash_definition(tool),
             on_demand=on_demand,
+            program_venue=venue if isinstance(venue, ProgramVenue) else None,
         )
 
     def set_rules(self, rules: Mapping[str, ToolRules], now: float) -> None:
@@ -122,6 +136,23 @@ class Registry:
         for table in (self._tools, self.native):
             for name, entry in table.items():
                 table[name] = replace(entry, tool=self.rules.apply(entry.listed))
+        self.note_changed_settings(now)
+
+    def set_search_rules(self, rules: SearchRules, now: float) -> None:
+        """Replace where web searches run, and the limits of those that a provider runs."""
+        if not self.search_planner.versions.replace(rules, now):
+            return
+        if (entry := self.native.get(SEARCH_TOOL)) is not None:
+            self.native[SEARCH_TOOL] = self.limit_search(entry, rules.options)
+        self.note_changed_settings(now)
+
+    def limit_search(self, entry: RegisteredTool, options: ProviderOptions) -> RegisteredTool:
+        """Return the search of providers with these limits."""
+        return self._make_entry(replace(entry.listed, options=options), entry.venue, entry.on_demand)
+
+    def note_changed_settings(self, now: float) -> None:
+        """Forget what was built from the settings before, such as offers."""
+        self.changed_at = now
         self._on_change()
 
     def table_for(self, caller: Caller) -> ToolTable:
@@ -191,26 +222,50 @@ class Registry:
         return self.find_non_native(name, app_tools, caller) or self.native.get(name)
 
     def lookup(self, call: CallState, state: State) -> RegisteredTool | None:
-        """Return the tool of a call, in the version of the run's caller."""
-        request = state.run.request if state.run else None
-        name = call.call.tool
-        entry = self.find(name, request.app_tools, request.caller) if request else self.find(name)
+        """Return the tool of a call, in the version of the run's caller.
+
+        What has widened its rules since the run began is left out. Who may use it is for the policy.
+        """
+        run, name = state.run, call.call.tool
+        entry = self.find(name, run.request.app_tools, run.request.caller) if run else self.find(name)
+        if entry is not None and run is not None and run.started_at < self.rules.changed_at:
+            entry = self._narrow(entry, run.started_at)
         if entry is None or entry.tool.venue != "provider" or entry.tool in self.native_tools(state.settings):
             return entry
         return None  # no provider runs it here
 
+    def _narrow(self, entry: RegisteredTool, begun_at: float) -> RegisteredTool:
+        """Return a tool as it is for a run that began at this time."""
+        if entry.tool.venue in ("client", "provider"):  # the run brought it along, or it does not run here
+            return entry
+        return replace(entry, tool=narrow_tool(entry.tool, self.rules.apply_at(entry.listed, begun_at)))
+
+    def runs_program(self, call: CallState, state: State) -> bool:
+        """Return whether a call runs a program: one that waits for its calls, or one of a tool for programs."""
+        if call.phase == "nested":
+            return True
+        entry = self.lookup(call, state)
+        return entry is not None and entry.program_venue is not None
+
     def lacks_tools(self, state: State) -> bool:
-        """Return whether an open call is of a tool that was offered and that is missing or another one here."""
-        open_calls = [
-            call for call in state.calls_in("requested", "allowed", "running") if call.call.tool in state.offered
-        ]
-        entries = [(self.lookup(call, state), state.offered[call.call.tool]) for call in open_calls]
-        return any(entry is None or entry.hash != offered for entry, offered in entries)
+        """Return whether an open call is of a tool that was offered and that is missing or another one here.
+
+        A program that has begun needs what runs programs, also if a person and not a model wrote it.
+        """
+        for call in state.calls_in("requested", "allowed", "running", "nested"):
+            offered = state.offered.get(call.call.tool, "")
+            if not offered and call.call.tool != RUN_CODE_NAME:
+                continue
+            entry = self.lookup(call, state)
+            if entry is None or (offered and entry.hash != offered):
+                return True
+        return False
 
     @property
     def is_starting(self) -> bool:
         """Return whether any server is being started, so that `starts_until` is worth asking."""
-        return self.tables.is_starting
+        venue = self.tables.venue
+        return venue is not None and venue.is_starting
 
     def starts_until(self, caller: Caller, tool: Tool | None = None, *, max_s: float = math.inf) -> float:
         """Return until when the server of this tool may take to start, or those that may have a missing tool; else 0.0.

@@ -11,10 +11,12 @@ from typing import TypeGuard
 from toolyard.core.conversation.state import State
 from toolyard.core.items import Item, Result, UserMessage
 from toolyard.core.settings.limits import Budget
-from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.definition import RUN_CODE_NAME, Tool
 from toolyard.tool_index.find_tools_result import FIND_TOOLS, MAX_FOUND, estimate_tool_bytes, parse_tool_names
 from toolyard.tool_index.index import ToolIndex
 
+ALWAYS_SHOWN = (FIND_TOOLS, RUN_CODE_NAME)
+"""Tools by which the others are found and called, where they are there."""
 MAX_GUESSED = 10
 """Tools that one search by the messages may add."""
 MIN_LIKELIHOOD = 0.35
@@ -59,12 +61,13 @@ class ToolSelector:
             shown.add(name)
         if state.run is not None:
             shown.add(state.run.request.tool_choice)
-        shown.add(FIND_TOOLS)
+        for name in ALWAYS_SHOWN:
+            shown.add(name)
         for name in self._list_found(state):
             shown.add(name, times=MAX_FOUND_FACTOR)
         for name in self._guess_names(state, lambda tool: usable(tool.name) is not None):
             shown.add(name, times=MAX_GUESSED_FACTOR if state.offered else 1)
-        if shown.names.keys() <= {FIND_TOOLS}:
+        if shown.names.keys() <= {*ALWAYS_SHOWN}:
             self._add_sample(shown)
         return list(shown.names)
 

@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 
 from toolyard.core.conversation.events import Decision
 from toolyard.core.errors import Misconfigured
+from toolyard.core.settings.versions import Versions
 from toolyard.core.tools.definition import ProviderOptions, Tool
 from toolyard.core.tools.web_search_rule import (
     NO_SEARCH_NOTE,
@@ -31,6 +32,7 @@ class SearchRequest(Struct, frozen=True, kw_only=True):
     """The model, the requested search mode, and the tools that a plan can use."""
 
     model: str
+    rules: SearchRules
     mode: SearchMode
     """Of the request, else of its conversation, else of the server."""
     native: Sequence[Tool]
@@ -49,6 +51,8 @@ class SearchPlan(Struct, frozen=True, kw_only=True):
     """None if no search mode is set: then search tools are tools like any other."""
     left_out: frozenset[str] = frozenset()
     native: tuple[str, ...] = ()
+    options: ProviderOptions | None = None
+    """Those of a native search, if others were set since the run began."""
 
     @property
     def alone(self) -> bool:
@@ -78,7 +82,7 @@ class SearchPlanner:
         """`find_native` returns which tools the provider of a model runs itself, `get_default` the default model."""
         if rules.prefer not in get_args(SearchMode):
             raise Misconfigured(f"{rules.prefer!r} is not a place to search: use auto, native, mcp, duckduckgo or off")
-        self._rules = rules
+        self.versions = Versions(rules)
         self._find_native = find_native
         self._get_default = get_default
 
@@ -88,22 +92,26 @@ class SearchPlanner:
         Without a mode a request may ask for a search, so that it counts as one that runs.
         """
         hosts = self._find_native(model or self._get_default())
-        searches = self._may_search_natively(self.choose_mode(mode))
+        searches = self._may_search_natively(mode or self.versions.current.prefer)
         return [
             tool for tool in native if not _explain_mismatch(tool, hosts) and (searches or tool.name != SEARCH_TOOL)
         ]
 
     def _may_search_natively(self, mode: SearchMode) -> bool:
+        rules = self.versions.current
         if mode == "auto":
-            return not (self._rules.custom_control or self._rules.full_logging)
+            return not (rules.custom_control or rules.full_logging)
         return mode in ("", "native")
 
-    def choose_mode(self, mode: SearchMode) -> SearchMode:
-        """Return the mode of the request or its conversation, or else the server's."""
-        return mode or self._rules.prefer
+    def find_rules(self, begun_at: float) -> SearchRules:
+        """Return the rules of a run: those that it began with, with what was restricted since."""
+        versions = self.versions
+        if begun_at >= versions.changed_at:
+            return versions.current
+        return versions.get_at(begun_at).narrow_to(versions.current)
 
     def is_search(self, tool: Tool) -> bool:
-        return self._rules.is_search(tool)
+        return self.versions.current.is_search(tool)
 
     def plan(self, request: SearchRequest) -> SearchPlan:
         mode, hosts = request.mode, self._find_native(request.model)
@@ -125,7 +133,9 @@ class SearchPlanner:
             if search
             else frozenset[str]()
         )
-        return SearchPlan(search=search, left_out=left_out, native=tuple(native))
+        is_current = request.rules is self.versions.current
+        options = None if is_current else request.rules.options
+        return SearchPlan(search=search, left_out=left_out, native=tuple(native), options=options)
 
     def _collect_facts(
         self,
@@ -143,7 +153,7 @@ class SearchPlanner:
             no_own="" if search_tools else _NO_DUCKDUCKGO if mode == "duckduckgo" else _NO_OWN,
             mixes_tools=hosts.beside_functions,
             has_other_tools=not hosts.beside_functions and request.has_others(),
-            control=self._rules.custom_control or self._rules.full_logging or brought,
+            control=request.rules.custom_control or request.rules.full_logging or brought,
         )
 
 

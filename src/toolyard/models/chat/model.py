@@ -1,7 +1,7 @@
 """The Chat Completions wire: OpenAI and providers with a compatible API (DashScope, Ollama, vLLM, DeepSeek, …)."""
 
 from toolyard.core.ports import ModelRequest
-from toolyard.core.settings.options import Options
+from toolyard.core.settings.models.options import Options
 from toolyard.models.chat.request import open_cache, select_sent_extras, to_wire
 from toolyard.models.chat.stream import ChatReply
 from toolyard.models.http.request import build_url

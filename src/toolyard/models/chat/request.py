@@ -28,7 +28,7 @@ from toolyard.core.items import (
     UserMessage,
 )
 from toolyard.core.ports import ModelRequest, Offer
-from toolyard.core.settings.options import DEFAULT_OPTIONS, Options, allows_any_object
+from toolyard.core.settings.models.options import DEFAULT_OPTIONS, Options, allows_any_object
 from toolyard.core.tools.definition import Tool
 from toolyard.models.chat.reasoning_details import collect_details
 from toolyard.models.http.problems import WireFailure

@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 from toolyard.core.errors import Misconfigured
 from toolyard.core.ports import ModelRequest
-from toolyard.core.settings.options import Options
+from toolyard.core.settings.models.options import Options
 from toolyard.models.gemini.request import find_unsent_options, open_cache, select_sent_extras, to_wire
 from toolyard.models.gemini.stream import GeminiReply
 from toolyard.models.http.request import build_url

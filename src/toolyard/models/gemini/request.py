@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from toolyard.core.items import Call, Item, ModelText, Result, SystemText, UserMessage
 from toolyard.core.ports import ModelRequest, Offer
-from toolyard.core.settings.options import DEFAULT_OPTIONS, Options, allows_any_object
+from toolyard.core.settings.models.options import DEFAULT_OPTIONS, Options, allows_any_object
 from toolyard.core.tools.definition import Tool
 from toolyard.models.gemini.hosted_tools import build_native_tools, unseal_part
 from toolyard.models.gemini.parts import IMAGE_LIMITS, build_parts, build_text_part

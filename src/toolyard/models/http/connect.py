@@ -16,7 +16,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from toolyard.core.errors import Misconfigured
 from toolyard.core.masking import shorten_address
-from toolyard.core.settings.network_addresses import is_loopback, is_public
+from toolyard.core.settings.network.addresses import is_loopback, is_public
 from toolyard.models.http.connection import HttpConnection
 
 
@@ -87,8 +87,8 @@ async def _find_public_address(address: HttpEndpoint) -> str:
 
     Raises PrivateAddress if the host has none on the public network.
     """
-    found = await asyncio.get_running_loop().getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-    for *_, (ip_address, *_) in found:
+    addresses = await asyncio.get_running_loop().getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    for *_, (ip_address, *_) in addresses:
         if is_public(str(ip_address)):
             return str(ip_address)
     raise PrivateAddress(

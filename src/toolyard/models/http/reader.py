@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.items import Problem
-from toolyard.core.model_failures import HOSTED_CALL
+from toolyard.core.model_failures import HOSTED_CALL, INTERRUPTED
 from toolyard.models.http.problems import WireFailure, build_failure
 from toolyard.models.http.sse import MAX_EVENT_BYTES, EventTooLong, SseParser
 from toolyard.models.shared.json_values import repair_unicode
@@ -152,8 +152,8 @@ class ReplyReader:
     def _describe_incomplete(self) -> Problem:
         if self._heard:
             message = "the stream broke off before the reply was complete"
-        else:
-            message = f"the answer holds no reply: {preview(self._head)}" if self._head else "the answer is empty"
+            return Problem(error=message, error_type="unavailable", details={INTERRUPTED: True})
+        message = f"the answer holds no reply: {preview(self._head)}" if self._head else "the answer is empty"
         return Problem(error=message, error_type="unavailable")
 
 

@@ -4,6 +4,7 @@ import asyncio
 import random as randomness
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import TypedDict
 
@@ -97,7 +98,8 @@ class WireClient:
         try:
             body = await encode(request)
             headers = {**_build_correlation_headers(request.correlation_id), **headers}
-            answer = await self._http.send(body, headers, request.clock.now, fail_fast=request.fail_fast)
+            admit = partial(_admit_attempt, request) if request.admit_attempt else None
+            answer = await self._http.send(body, headers, request.clock.now, fail_fast=request.fail_fast, admit=admit)
             packet = answer.first
             while packet:
                 if recorded is not None:
@@ -132,6 +134,12 @@ class WireClient:
         problem = event.problem
         problem = Problem(error=problem.error, error_type=problem.error_type, details={**details, **problem.details})
         return TurnFailed(problem=mask_problem(problem, self._secrets))
+
+
+async def _admit_attempt(request: ModelRequest, failure: Problem) -> None:
+    assert request.admit_attempt is not None
+    if (refusal := await request.admit_attempt(request.model, failure)) is not None:
+        raise WireFailure(refusal.problem)
 
 
 def build_url(base_url: str, path: str) -> str:

@@ -153,12 +153,19 @@ class HttpClient:
         self._closed = False
 
     async def send(
-        self, body: bytes, headers: Mapping[str, str], now: Callable[[], float], *, fail_fast: bool = False
+        self,
+        body: bytes,
+        headers: Mapping[str, str],
+        now: Callable[[], float],
+        *,
+        fail_fast: bool = False,
+        admit: Callable[[Problem], Awaitable[None]] | None = None,
     ) -> HttpResponse:
         """Return the answer once its body begins. Raises WireFailure when every attempt failed.
 
         Retries happen only here, before the first byte of a body: deltas that were already sent on cannot be taken
-        back, so a stream that breaks later ends the turn.
+        back, so a stream that breaks later ends the turn. `admit` is called with the failure of an attempt that the
+        provider may charge for, before the next one; it raises WireFailure if there must be none.
         """
         retry = self._retry.to_fail_fast() if fail_fast else self._retry
         usual_s = self._deadlines.first_byte_s
@@ -173,6 +180,8 @@ class HttpClient:
             spent_s += loop.time() - began + (wait_s or 0.0)
             if wait_s is None or spent_s > retry.max_total_s:
                 raise WireFailure(_add_attempts(outcome.problem, attempt))
+            if admit is not None and outcome.problem.details.get(INTERRUPTED):
+                await admit(outcome.problem)
             await self._sleep(wait_s)
             attempt += 1
 
@@ -225,12 +234,14 @@ class HttpClient:
             # Not retried: the provider has taken the request and may be working on it; a retry would start over.
             return self._build_timeout(f"no answer within {first_byte_s:g} s", "first_byte", retryable=False)
         except OSError as error:
-            problem = Problem(
-                error=f"the provider cannot be reached: {_describe_error(error)}", error_type="unavailable"
-            )
             # A server may close an idle connection just as the next request goes out over it. No answer began, so the
             # provider is not at fault and the request goes out again without a wait.
             stale = connection is not None and connection.used and not connection.headers
+            problem = Problem(
+                error=f"the provider cannot be reached: {_describe_error(error)}",
+                error_type="unavailable",
+                details={INTERRUPTED: True} if connection is not None and not stale else {},
+            )
             return _FailedAttempt(problem, retryable=_is_retryable(error), retry_after_s=0.0 if stale else None)
         finally:
             # Without an answer, also when cancelled, request and answer may be anywhere: never reuse such a connection.

@@ -19,7 +19,7 @@ from msgspec import Struct
 from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.errors import Misconfigured, install_command
 from toolyard.core.ports import ModelRequest
-from toolyard.core.settings.options import Options
+from toolyard.core.settings.models.options import Options
 from toolyard.models.local.prompt import build_grammar, build_messages
 from toolyard.models.local.reply import LocalChunk, LocalReply
 from toolyard.models.shared.option_support import list_ignored, select_extras

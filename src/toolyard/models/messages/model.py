@@ -2,7 +2,7 @@
 
 from toolyard.core.messages_blocks import decode_request, unseal
 from toolyard.core.ports import ModelRequest
-from toolyard.core.settings.options import Options
+from toolyard.core.settings.models.options import Options
 from toolyard.models.http.request import build_url
 from toolyard.models.http_model import HttpModel, Wire
 from toolyard.models.messages.history import find_open_calls

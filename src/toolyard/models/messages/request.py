@@ -24,7 +24,7 @@ from toolyard.core.messages_blocks import (
     unseal,
 )
 from toolyard.core.ports import ModelRequest, Offer
-from toolyard.core.settings.options import DEFAULT_OPTIONS, Options, allows_any_object
+from toolyard.core.settings.models.options import DEFAULT_OPTIONS, Options, allows_any_object
 from toolyard.core.tools.definition import ProviderOptions, Tool
 from toolyard.models.http.problems import WireFailure
 from toolyard.models.messages.history import PAUSED, MessagesEncoder, join_blocks
@@ -215,8 +215,8 @@ def _encode_system(text: str) -> bytes:
 
 def _encode_native_system(text: str, sent: Sequence[SystemBlock]) -> bytes:
     """Return the system text in the blocks that the client has sent, with its marks, and what is around them."""
-    before, found, after = text.partition(join_system(sent)) if sent else (text, "", "")
-    blocks = [SystemBlock(before), *(sent if found else [SystemBlock(found)]), SystemBlock(after)]
+    before, sent_text, after = text.partition(join_system(sent)) if sent else (text, "", "")
+    blocks = [SystemBlock(before), *(sent if sent_text else [SystemBlock(sent_text)]), SystemBlock(after)]
     encoded = [
         mark_block(build_text_block(block.text), block.cache_control) for block in blocks if not is_blank(block.text)
     ]

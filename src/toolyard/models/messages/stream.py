@@ -37,6 +37,7 @@ from toolyard.models.messages.wire_types import (
     decode_event,
     decode_whole,
 )
+from toolyard.models.shared.hosted_tools import count_hosted_calls
 
 _FINISHES: dict[str, Finish] = {
     "max_tokens": "length",
@@ -218,7 +219,7 @@ class MessagesReply:
         return TurnEnded(
             items=tuple(items),
             finish=finish,
-            usage=_build_usage(self._counts),
+            usage=_build_usage(self._counts, count_hosted_calls(items).get("code_execution", 0)),
             model=self.model,
             stop_sequence=self.stop_sequence,
         )
@@ -241,16 +242,20 @@ def _build_error(error: object, request_id: str | None = None) -> WireFailure:
     return build_failure(f"the provider reports an error: {words}", classify_stream_error(details, words), **details)
 
 
-def _build_usage(counts: MessagesUsage) -> Usage:
-    """Return the usage. Anthropic counts input that it read from or wrote to its cache apart from the other input."""
+def _build_usage(counts: MessagesUsage, code_executions: int) -> Usage:
+    """Return the usage. Anthropic counts input that it read from or wrote to its cache apart from the other input.
+
+    Of its tools it counts the searches only.
+    """
     cached, written = counts.cache_read_input_tokens or 0, counts.cache_creation_input_tokens or 0
     for_an_hour = (counts.cache_creation.ephemeral_1h_input_tokens if counts.cache_creation else None) or 0
     searches = (counts.server_tool_use.web_search_requests if counts.server_tool_use else None) or 0
+    tool_uses = {"web_search": searches, "code_execution": code_executions}
     return Usage(
         input_tokens=(counts.input_tokens or 0) + written + cached,
         output_tokens=counts.output_tokens or 0,
         cached_tokens=cached,
         cache_writes_5m=max(0, written - for_an_hour),
         cache_writes_1h=for_an_hour,
-        tool_uses={"web_search": searches} if searches else {},
+        tool_uses={name: uses for name, uses in tool_uses.items() if uses},
     )

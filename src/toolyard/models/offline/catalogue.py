@@ -5,6 +5,7 @@ from datetime import datetime
 from functools import cached_property
 
 from toolyard.core.tools.definition import Tool
+from toolyard.core.tools.templates import list_examples
 from toolyard.models.offline.evidence import Draft
 from toolyard.models.offline.parameters import Parameter, parse_parameters
 from toolyard.models.offline.templates import Template, TemplateFit, select_best_fits
@@ -29,7 +30,7 @@ class CatalogueTool:
     @cached_property
     def templates(self) -> list[Template]:
         by_name = {parameter.name: parameter for parameter in self.parameters}
-        templates = [Template(self.tool, example, by_name) for example in self.tool.examples]
+        templates = [Template(self.tool, example, by_name) for example in list_examples(self.tool)]
         return [template for template in templates if all(slot in by_name for slot in template.slots)]
 
     def get_parameter(self, name: str) -> Parameter:
@@ -81,3 +82,8 @@ class Catalogue:
 
     def search(self, words: str, count: int) -> list[ToolMatch]:
         return self._index.search(words, count)
+
+    def find_nearest(self, words: str, count: int) -> list[Tool]:
+        """Return the tools that rank best for some words, then others in their order, up to a count."""
+        tools = [*(match.tool for match in self.search(words, count)), *self.all_tools]
+        return list({tool.name: tool for tool in tools}.values())[:count]

@@ -10,13 +10,12 @@ import msgspec
 from toolyard.core.conversation.events import ArgumentsAppended, ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Call, Item, ModelText, Usage, UserMessage
 from toolyard.core.ports import ModelRequest, Offer
-from toolyard.core.settings.options import Options, list_set_options
+from toolyard.core.settings.models.options import Options, list_set_options
 from toolyard.core.tools.definition import Tool
 from toolyard.models.offline.catalogue import Catalogue, CatalogueTool
 from toolyard.models.offline.dialogue import encode_dialogue
 from toolyard.models.offline.parameters import detect_language
-from toolyard.models.offline.planner import OfflineStep, Planner
-from toolyard.models.offline.wording import describe_tools
+from toolyard.models.offline.planner import OfflineStep, Planner, offer_examples
 from toolyard.models.shared.option_support import find_unsupported
 
 NAME = "toolyard:offline"
@@ -81,7 +80,7 @@ class Offline:
         catalogue = self._get_catalogue(request.offer).narrow_to(request.tool_choice)
         if request.tool_choice == "none":
             message = next((item.text for item in reversed(items) if isinstance(item, UserMessage)), "")
-            return OfflineStep(text=describe_tools(catalogue.all_tools, detect_language(message)))
+            return offer_examples(catalogue, message, detect_language(message))
         return Planner(catalogue).next_step(items, datetime.fromtimestamp(request.clock.now()))
 
     def _get_catalogue(self, offer: Offer) -> Catalogue:

@@ -4,7 +4,7 @@ A message that matches a tool's own example becomes that call; for any other the
 read-only call may run; a call that changes something is proposed, unless the message is a plain order for it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from msgspec import Struct
@@ -28,12 +28,13 @@ from toolyard.models.offline.parameters import MAX_ITEMS, Parameter, detect_lang
 from toolyard.models.offline.templates import TemplateFit
 from toolyard.models.offline.text import TokenizedText, has_reservation, is_question, parse_message
 from toolyard.models.offline.wording import (
+    describe_abilities,
     describe_call,
     describe_tool,
-    describe_tools,
     format_question,
     format_sentence,
     format_title,
+    pick_example,
     show_result,
     show_value,
 )
@@ -126,8 +127,12 @@ class _PlannerTurn:
         dialogue = find_dialogue(turn)
         if dialogue is not None and dialogue.stage == "lookup":
             return self._apply_lookups(dialogue, [results[call.id] for call in calls])
-        lines = [show_result(results[call.id], call.arguments, self.language) for call in calls]
+        lines = [self._show_result(results[call.id], call.arguments) for call in calls]
         return OfflineStep(text="\n\n".join(dict.fromkeys(lines)) or format_sentence("nothing_fits", self.language))
+
+    def _show_result(self, result: Result, arguments: Mapping[str, object]) -> str:
+        entry = self._catalogue.get_tool(result.tool)
+        return show_result(result, entry.tool if entry else None, arguments, self.language)
 
     # Reading a message
 
@@ -142,7 +147,7 @@ class _PlannerTurn:
         """Take the tool that wins clearly by its score, or as the only complete one; else let the person choose."""
         likely = self._find_likely()
         if not likely:
-            return OfflineStep(text=describe_tools(self._catalogue.all_tools, self.language))
+            return offer_examples(self._catalogue, self._text.whole, self.language)
         drafts = [self._fill(match.tool.name, self._text) for match in likely]
         if len(likely) == 1 or likely[0].score >= CLEAR_WINNER_RATIO * likely[1].score:
             winner = drafts[0]
@@ -334,7 +339,7 @@ class _PlannerTurn:
             ((parameter, words),) = draft.lookups.items()
             result = remaining.pop(0)
             if result.outcome != "ok":
-                notes.append(show_result(result, {}, self.language))
+                notes.append(self._show_result(result, {}))
                 continue
             rows = read_rows(self._catalogue, draft, parameter, words, result)
             if not rows:
@@ -368,6 +373,17 @@ class _PlannerTurn:
         ]
         head = format_sentence("choose_row", self.language, words=words)
         return self._offer_options(head, [option.label for option in options], options, runs_unasked=runs_unasked)
+
+
+def offer_examples(catalogue: Catalogue, message: str, language: str) -> OfflineStep:
+    """Say in one line what can be done, and offer the tools nearest to a message: each as an example to edit."""
+    tools = catalogue.find_nearest(message, MAX_OFFERED)
+    return OfflineStep(
+        text=describe_abilities(tools, language),
+        suggestions=tuple(
+            Suggestion(label=format_title(tool), text=pick_example(tool, language), edit=True) for tool in tools
+        ),
+    )
 
 
 def _add_introduction(step: OfflineStep, items: Sequence[Item], language: str) -> OfflineStep:

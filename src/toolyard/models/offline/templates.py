@@ -54,7 +54,7 @@ class TemplateFit(Struct, frozen=True):
     free_tokens: int
     """How many tokens of the message are in free texts: the fewer, the more specific is the match."""
     is_plain: bool
-    """Whether each free text is one word, quoted, or short and between two literals, and each other value is bare."""
+    """Whether the example is an order, each free text is short and has clear limits, and each other value is bare."""
 
 
 class Template:
@@ -62,7 +62,7 @@ class Template:
 
     def __init__(self, tool: Tool, example: str, parameters: Mapping[str, Parameter]) -> None:
         self.tool = tool
-        self.example = example
+        self._is_order = example in tool.examples
         self._parameters = parameters
         self._pieces: list[str | tuple[str, ...]] = []
         for text, slot in split_template(example):
@@ -137,7 +137,7 @@ class Template:
         language = detect_language(message.whole)
         arguments: list[dict[str, object]] = [{}]
         words: dict[str, str] = {}
-        free_tokens, is_plain = 0, True
+        free_tokens, is_plain = 0, self._is_order
         for piece, start, end in spans:
             slot = self._build_slot(message, piece, start, end)
             parameter = self._parameters[slot.name]

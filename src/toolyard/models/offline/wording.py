@@ -8,12 +8,14 @@ import msgspec
 
 from toolyard.core.items import Result
 from toolyard.core.tools.definition import Tool
-from toolyard.core.tools.templates import fill_examples
+from toolyard.core.tools.templates import fill_examples, fill_sentence, list_examples
 from toolyard.models.offline.parameters import Parameter
+from toolyard.models.offline.text import is_chinese
 
-MAX_ROWS, MAX_COLUMNS, MAX_CELL, MAX_TOOLS, MAX_DEPTH = 20, 6, 80, 20, 3
+MAX_ROWS, MAX_COLUMNS, MAX_CELL, MAX_DEPTH = 20, 6, 80, 3
 _JSON = re.compile(r'\s*(?:\{\s*"|\[\s*[\[{"\d-])')
 """The beginning of JSON. A result that was too long arrives as a head and a tail, which do not decode."""
+_TIME = re.compile(r"^(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::00)?$")
 _HIDDEN_FIELDS = frozenset({"ok", "success"})
 
 SENTENCES: dict[str, tuple[str, str]] = {
@@ -22,7 +24,10 @@ SENTENCES: dict[str, tuple[str, str]] = {
         '"openai:gpt-4o-mini".',
         "我是 Toolyard 的离线助手，不是语言模型；要接入语言模型，请设置 model，例如 “dashscope:qwen-plus”。",
     ),
-    "abilities": ("Here is what I can do:", "我可以做这些："),
+    "abilities": (
+        "I can only use the tools here. Try for example {examples}.",
+        "我只能使用这里的工具，例如：{examples}。",
+    ),
     "no_tools": ("There is no tool here that you may use.", "这里没有您可以使用的工具。"),
     "nothing_fits": ("I know no tool for that.", "没有找到适合的工具。"),
     "choose_tool": ("Which of these do you mean? Answer with a number.", "您指的是哪一个？请回复数字。"),
@@ -32,6 +37,7 @@ SENTENCES: dict[str, tuple[str, str]] = {
     "ask_choice": ("{tool}: which {parameter}: {choices}?", "{tool}：请选择{parameter}：{choices}？"),
     "declined": ("All right, nothing was done.", "好的，没有执行。"),
     "empty": ("Nothing was found.", "没有找到任何内容。"),
+    "no_match": ("No entry matched {filter}.", "没有符合条件的条目（{filter}）。"),
     "nothing_for": ("Nothing was found for “{words}”.", "没有找到“{words}”。"),
     "done": ("{tool}: done.", "{tool}：已完成。"),
     "unreadable": ("{tool}: done; the result is too long to show here.", "{tool}：已完成，结果太长，无法在此显示。"),
@@ -50,20 +56,22 @@ def format_title(tool: Tool | str) -> str:
     return re.sub(r"[_-]+", " ", name).strip().capitalize() or name
 
 
-def describe_tools(tools: Sequence[Tool], language: str) -> str:
-    """Return every tool with what it does and an example, as a list."""
+def describe_abilities(tools: Sequence[Tool], language: str) -> str:
+    """Return one line that says what can be done here, with an example of each of these tools."""
     if not tools:
         return format_sentence("no_tools", language)
-    lines = [describe_tool(tool, language) for tool in tools[:MAX_TOOLS]]
-    more = [format_sentence("more_rows", language, count=len(tools) - MAX_TOOLS)] if len(tools) > MAX_TOOLS else []
-    return "\n".join([format_sentence("abilities", language), *(f"- {line}" for line in lines), *more])
+    examples = ("、" if language == "zh" else ", ").join(f"“{pick_example(tool, language)}”" for tool in tools)
+    return format_sentence("abilities", language, examples=examples)
+
+
+def pick_example(tool: Tool, language: str) -> str:
+    """Return a request for a tool: one of its examples, or its name in words."""
+    return next(iter(_select_language(fill_examples(tool), language)), format_title(tool))
 
 
 def describe_tool(tool: Tool, language: str) -> str:
-    examples = fill_examples(tool)
-    fitting = [example for example in examples if (not example.isascii()) == (language == "zh")] or examples
     summary = tool.description.strip().partition("\n")[0][:120]
-    example_text = f" – “{fitting[0]}”" if fitting else ""
+    example_text = f" – “{pick_example(tool, language)}”" if list_examples(tool) else ""
     return f"**{format_title(tool)}**{': ' + summary if summary else ''}{example_text}"
 
 
@@ -81,12 +89,48 @@ def format_question(tool: Tool, parameter: Parameter, language: str) -> str:
     return format_sentence("ask", language, tool=format_title(tool), parameter=label)
 
 
-def show_result(result: Result, arguments: Mapping[str, object], language: str) -> str:
-    """Return a result as text for people."""
+def show_result(result: Result, tool: Tool | None, arguments: Mapping[str, object], language: str) -> str:
+    """Return a result as text for people: in the tool's own words, if it has some, or as the values that it holds."""
     if result.outcome != "ok":
         error = result.error.error if result.error else result.outcome
         return format_sentence("failed", language, tool=format_title(result.tool), error=error)
     value = decode_result(result)
+    if sentence := tool and _say_result(tool, value, arguments, language):
+        return sentence
+    filters = _keep_plain(arguments)
+    if tool is None or not tool.read_only or not filters or not _is_empty_total(value):
+        return _show_value(result, value, arguments, language)
+    totals = _show_value(result, _keep_plain(cast("Mapping[str, object]", value)), arguments, language)
+    return f"{totals}\n{format_sentence('no_match', language, filter=_join_values(filters))}"
+
+
+def _say_result(tool: Tool, value: object, arguments: Mapping[str, object], language: str) -> str | None:
+    """Return the first of the tool's sentences whose values are all known; None if there is none."""
+    fields = cast("Mapping[str, object]", value) if isinstance(value, Mapping) else dict[str, object]()
+    # The result comes last: it has the names that were stored, and the values of parameters that were left out.
+    values = {name: _TIME.sub(r"\1 \2", show_value(inner)) for name, inner in {**arguments, **fields}.items()}
+    sentences = (fill_sentence(sentence, values) for sentence in _select_language(tool.says, language))
+    return next(filter(None, sentences), None)
+
+
+def _select_language(texts: Sequence[str], language: str) -> Sequence[str]:
+    """Return the texts in a language; all of them if there are none."""
+    return [text for text in texts if is_chinese(text) == (language == "zh")] or texts
+
+
+def _is_empty_total(value: object) -> bool:
+    """Return whether a result is a total of 0 over nothing: it has lists or tables, and all are empty."""
+    inner = list(cast("Mapping[str, object]", value).values()) if isinstance(value, Mapping) else []
+    tables = [part for part in inner if _is_table(part)]
+    has_zero = any(part == 0 and isinstance(part, int | float) and not isinstance(part, bool) for part in inner)
+    return has_zero and bool(tables) and not any(tables)
+
+
+def _is_table(value: object) -> bool:
+    return isinstance(value, list | Mapping)
+
+
+def _show_value(result: Result, value: object, arguments: Mapping[str, object], language: str) -> str:
     if value is None or value == "":
         return format_sentence("done", language, tool=format_title(result.tool))
     if isinstance(value, str):
@@ -114,11 +158,9 @@ def _show_object(tool: str, value: Mapping[str, object], arguments: Mapping[str,
     """Return a sentence with the plain values, then each list or table inside."""
     visible = {name: inner for name, inner in value.items() if name not in _HIDDEN_FIELDS and inner not in (None, "")}
     plain = {name: inner for name, inner in visible.items() if not isinstance(inner, list | Mapping)}
-    parts = {**{name: inner for name, inner in arguments.items() if _is_plain(inner)}, **plain}
+    parts = {**_keep_plain(arguments), **plain}
     long_texts = [str(inner) for inner in plain.values() if isinstance(inner, str) and "\n" in inner]
-    sentence = ", ".join(
-        f"{name.replace('_', ' ')} {show_value(inner)}" for name, inner in parts.items() if str(inner) not in long_texts
-    )
+    sentence = _join_values({name: inner for name, inner in parts.items() if str(inner) not in long_texts})
     lines = [f"{format_title(tool)}: {sentence}." if sentence else "", *long_texts]
     for inner in visible.values():
         if isinstance(inner, list):
@@ -127,6 +169,14 @@ def _show_object(tool: str, value: Mapping[str, object], arguments: Mapping[str,
             rows = cast("Mapping[str, object]", inner)
             lines += [f"- {name}: {show_value(cell)}" for name, cell in list(rows.items())[:MAX_ROWS]]
     return "\n".join(line for line in lines if line) or format_sentence("done", language, tool=format_title(tool))
+
+
+def _keep_plain(values: Mapping[str, object]) -> dict[str, object]:
+    return {name: inner for name, inner in values.items() if _is_plain(inner)}
+
+
+def _join_values(values: Mapping[str, object]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {show_value(inner)}" for name, inner in values.items())
 
 
 def _show_list(values: Sequence[object], language: str) -> str:

@@ -4,7 +4,7 @@ Nothing is stored at the provider.
 """
 
 from toolyard.core.ports import ModelRequest
-from toolyard.core.settings.options import Options
+from toolyard.core.settings.models.options import Options
 from toolyard.models.http.request import build_url
 from toolyard.models.http_model import HttpModel, Wire
 from toolyard.models.responses.request import encode_tools, open_cache, select_sent_extras, to_wire

@@ -28,7 +28,7 @@ from toolyard.core.items import (
 )
 from toolyard.core.media import PDF
 from toolyard.core.ports import ModelRequest, Offer
-from toolyard.core.settings.options import DEFAULT_OPTIONS, Options, allows_any_object
+from toolyard.core.settings.models.options import DEFAULT_OPTIONS, Options, allows_any_object
 from toolyard.core.tools.definition import Tool
 from toolyard.models.http.problems import WireFailure
 from toolyard.models.responses.hosted_tools import INCLUDE_FIELDS, build_native_tool, unseal_call

@@ -13,7 +13,7 @@ from contextlib import suppress
 import msgspec
 
 from toolyard.core.items import Problem
-from toolyard.core.settings.options import (
+from toolyard.core.settings.models.options import (
     ANY_OBJECT,
     FORWARDED_OPTIONS,
     UNSUPPORTED_OPTION,

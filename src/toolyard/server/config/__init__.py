@@ -18,12 +18,14 @@ from msgspec.structs import replace
 from toolyard.core.errors import Misconfigured
 from toolyard.core.settings.budgets import RESERVE_OUTPUT_TOKENS, iter_currency_problems
 from toolyard.core.settings.checks import KeyPath, SettingProblem
+from toolyard.core.settings.divisions import DivisionConfig, ToolChoice, iter_language_problems
 from toolyard.core.settings.limits import Budget, LimitsConfig, SessionLimits
-from toolyard.core.settings.network_addresses import is_loopback
+from toolyard.core.settings.models.names import matches_any
+from toolyard.core.settings.network.addresses import is_loopback
+from toolyard.core.settings.network.proxies import parse_network
 from toolyard.core.settings.runtime import FixedSetting, ModelOptions, RuntimeSettings, get_runtime_type
-from toolyard.core.settings.texts import BUILT_IN_TEXTS, Texts, has_texts
+from toolyard.core.settings.texts import Texts
 from toolyard.core.settings.tool_rules import ToolRules
-from toolyard.core.settings.trusted_proxies import parse_network
 from toolyard.core.settings.types import (
     Count,
     CountOrZero,
@@ -39,22 +41,13 @@ from toolyard.core.settings.types import (
     ToolSource,
     Url,
 )
+from toolyard.core.settings.web_search import WebSearchConfig
 from toolyard.core.store import Key
-from toolyard.core.tools.definition import ProviderOptions, SearchOptions
 from toolyard.core.tools.mcp_json import parse_mcp_servers
 from toolyard.core.tools.mcp_servers import AddServers, ServerSpec
-from toolyard.core.tools.redaction import RedactRules
 from toolyard.core.tools.rules import apply_rules
-from toolyard.core.tools.web_search_rule import SearchPlace, SearchRules
 from toolyard.server.config.check import check_config
 from toolyard.server.config.layers import Layers
-from toolyard.server.config.limits import (
-    DivisionConfig,
-    LimitOverrides,
-    TenantConfig,
-    ToolChoice,
-    complete_limits,
-)
 from toolyard.server.config.paths import ValueExpander, find_data_directory
 from toolyard.server.config.show import render_config, render_values
 from toolyard.server.config.tool_modules import load_tool_module, load_tools
@@ -74,7 +67,6 @@ __all__ = [
     "ToolRules",
     "WebSearchConfig",
     "apply_rules",
-    "complete_config",
     "find_config_file",
     "find_data_directory",
     "list_fixed_settings",
@@ -91,24 +83,10 @@ __all__ = [
 MIN_SECRET_BYTES = 32
 
 
-class WebSearchConfig(SearchOptions, frozen=True, kw_only=True):
-    """Where searches run if neither a request nor its conversation decides it, and the limits of native searches."""
+class CodeConfig(Struct, frozen=True, kw_only=True):
+    """Programs that models write with `run_code`. Needs the extra `toolyard[code]`."""
 
-    prefer: SearchPlace = "auto"
-    custom_control: bool = False
-    full_logging: bool = False
-    tools: frozenset[Name] = frozenset()
-    """The names of further tools that search the web."""
-
-    @property
-    def rules(self) -> SearchRules:
-        return SearchRules(
-            prefer=self.prefer,
-            custom_control=self.custom_control,
-            full_logging=self.full_logging,
-            options=msgspec.convert(self, ProviderOptions, from_attributes=True),
-            tools=self.tools,
-        )
+    enabled: bool = False
 
 
 class ProviderToolsConfig(Struct, frozen=True, kw_only=True):
@@ -229,6 +207,10 @@ class Config(RuntimeSettings, Struct, frozen=True, kw_only=True):
     cors_origins: tuple[Origin, ...] = ()
     trusted_proxies: tuple[Name, ...] = ()
     """Addresses and networks of reverse proxies, whose `X-Forwarded-For` and `X-Forwarded-Proto` count."""
+    max_file_bytes: Annotated[int, Meta(extra={"ge": 1, "le": 200_000_000})] = 20_000_000
+    """The largest file whose text `POST /files/text` returns."""
+    title_model: Name = ""
+    """Writes the titles of conversations that were begun in the page: one of `models`. Empty is the answering model."""
     default_tools: ToolChoice = "all"
     keep_requests: bool = False
     """Whether the exact request and answer of each model turn are stored, so that operators can inspect them."""
@@ -236,8 +218,7 @@ class Config(RuntimeSettings, Struct, frozen=True, kw_only=True):
     """After how many days entries of the audit log are deleted; 0 keeps all."""
     finding: Budget = Budget()
     """How many tools a model is offered directly, and how many bytes of their schemas; it searches for others."""
-    web_search: WebSearchConfig | None = None
-    """Without this table, native searches run only where a request asks for them."""
+    code: CodeConfig = CodeConfig()
     provider_tools: ProviderToolsConfig = ProviderToolsConfig()
     reserve_output_tokens: Count = RESERVE_OUTPUT_TOKENS
     """The limit of an answer under a budget, where neither its request nor its model has one."""
@@ -250,21 +231,24 @@ class Config(RuntimeSettings, Struct, frozen=True, kw_only=True):
     """Whether servers that were added over HTTP may be at private addresses; None means while there are no keys."""
     mcp_json: FilePath = ""
     """A file with more servers: `{"mcpServers": {…}}`, or `{"servers": […]}`."""
-    divisions: dict[Name, DivisionConfig] = {}
-    tenants: dict[Name, TenantConfig] = {}
     keys: tuple[Key, ...] = ()
     jwt: JwtConfig | None = None
     oidc: OidcConfig | None = None
     sessions: SessionLimits = SessionLimits()
     """How long people stay signed in to the web page, and whether they need https."""
-    redact: RedactRules = RedactRules()
-    """Which secrets are replaced in results."""
     telemetry: TelemetryConfig | None = None
     log: LogConfig = LogConfig()
 
     def iter_problems(self) -> Iterator[SettingProblem]:
         yield from super().iter_problems()
         yield from iter_currency_problems(self.budgets, self.prices)
+        named = (*self.model_names, *self.models)
+        if (
+            self.title_model
+            and self.title_model not in named
+            and not matches_any(self.title_model, self.model_patterns)
+        ):
+            yield "title_model", "must be one of model or models"
         for network in self.trusted_proxies:
             try:
                 parse_network(network)
@@ -273,26 +257,8 @@ class Config(RuntimeSettings, Struct, frozen=True, kw_only=True):
         for name, times in Counter(key.name for key in self.keys).items():
             if times > 1:
                 yield "keys", f"must have names of their own: {times} are named {name[:80]!r}"
-        yield from self._find_languages_without_texts()
-
-    def _find_languages_without_texts(self) -> Iterator[tuple[str, str]]:
-        tenants = self.tenants.items()
-        language_by_setting = {
-            "language": self.language,
-            **{f"divisions.{name}.language": division.language for name, division in self.divisions.items()},
-            **{f"tenants.{name}.language": tenant.language for name, tenant in tenants},
-            **{
-                f"tenants.{tenant_name}.divisions.{name}.language": division.language
-                for tenant_name, tenant in tenants
-                for name, division in tenant.divisions.items()
-            },
-        }
-        for setting, language in language_by_setting.items():
-            if language and not has_texts(language, {name: Texts() for name in self.texts}):
-                languages = ", ".join(sorted(BUILT_IN_TEXTS))
-                advice = f"add [texts.{language}] with limit and failed, or choose one of {languages}"
-                problem = f"names {language!r} ({setting}), in which there are no texts: {advice}"
-                yield setting.partition(".")[0], problem
+        for path, problem in iter_language_problems(self.divisions, self.tenants, self.texts, self.language):
+            yield path[0], problem
 
 
 def load(path: Path | None, environment: Mapping[str, str], flags: Mapping[str, object]) -> Config:
@@ -315,14 +281,7 @@ def load_with_sources(
     if "store" not in tree:
         tree["store"] = f"sqlite:///{(find_data_directory(environment, sys.platform) / 'toolyard.db').as_posix()}"
     config = msgspec.convert(tree, Config)
-    return replace(complete_config(config, config.limits, layers), store=_add_synchronous(config)), layers
-
-
-def complete_config(config: Config, limits: LimitsConfig, layers: Layers | None) -> Config:
-    """Return the configuration with divisions and tenants that have these limits where they set none themselves."""
-    overrides = msgspec.convert(layers.tree, LimitOverrides) if layers else LimitOverrides()
-    divisions, tenants = complete_limits(limits, config.divisions, config.tenants, overrides)
-    return replace(config, divisions=divisions, tenants=tenants)
+    return replace(config, store=_add_synchronous(config)), layers
 
 
 def find_config_file(path: Path | None) -> Path | None:

@@ -8,15 +8,18 @@ from dataclasses import dataclass, field
 Path = Sequence[str | int]
 """The path of a value in tomllib's result: keys, and an index for each array of tables."""
 
-# The quantifiers are possessive (`++`, `*+`), so that no text makes a pattern backtrack.
-_BETWEEN = re.compile(r"(?:[ \t\n]++|#[^\n]*+)*+")
+# No text makes these patterns backtrack: what repeats is possessive (`++`, `*+`), and each turn of a repeated group
+# begins with a character that nothing else takes. The groups themselves are not possessive: before Python 3.11.5 such
+# a group ends early if it holds an alternative or a lookahead (gh-106052).
+_BETWEEN = re.compile(r"[ \t\n]*+(?:#[^\n]*+[ \t\n]*+)*")
 _SPACE = re.compile(r"[ \t]*+")
 _BARE = re.compile(r"[A-Za-z0-9_-]++")
-_QUOTED = re.compile(r"""'[^'\n]*+'|"(?:[^"\\\n]|\\.)*+\"""")
-_VALUE_PART = re.compile(
-    r'''"""(?:[^"\\]|\\.|"(?!""))*+"""(?:"{0,2}+)'''  # a closing """ may follow one or two quotes of the text
-    r"""|'{3}(?:[^']|'(?!''))*+'{3}(?:'{0,2}+)"""
-    r"""|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+'"""
+_STRING = r"""'[^'\n]*+'|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*\""""
+_QUOTED = re.compile(_STRING)
+_VALUE_PART = re.compile(  # a closing """ may follow one or two quotes of the text
+    r'''"""[^"\\]*+(?:(?:\\.|"(?!""))[^"\\]*+)*"""(?:"{0,2}+)'''
+    r"""|'{3}[^']*+(?:'(?!'')[^']*+)*'{3}(?:'{0,2}+)"""
+    rf"""|{_STRING}"""
     r"""|\#[^\n]*+|[\[{]|[\]}]|\n|[^"'\#\[\]{}\n]++""",
     re.DOTALL,
 )

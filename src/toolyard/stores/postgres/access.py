@@ -13,9 +13,9 @@ from toolyard.stores.rate_limit import MINUTE_TICKS, TICKS_PER_S, build_allowanc
 
 _KEYS = "SELECT body FROM keys ORDER BY name"
 _BUMP_KEYS = BUMP_VERSION.format(kind="'key'")
-_SAVE_KEY = f"""WITH bump AS ({_BUMP_KEYS})
+SAVE_KEY = f"""WITH bump AS ({_BUMP_KEYS})
 INSERT INTO keys (name, body) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET body = excluded.body"""
-_REVOKE_KEY = f"WITH bump AS ({_BUMP_KEYS}) DELETE FROM keys WHERE name = $1 RETURNING 1"
+REVOKE_KEY = f"WITH bump AS ({_BUMP_KEYS}) DELETE FROM keys WHERE name = $1 RETURNING 1"
 FORGET_TOKENS = "DELETE FROM access_tokens WHERE conversation = $1"
 # The row of the conversation is locked: a token that is saved while the conversation is being deleted is either seen by
 # the deletion or not saved, as the condition is checked again after the wait.
@@ -47,10 +47,10 @@ class PostgresAccess(LeasedPorts):
         return [_key_decoder.decode(body) for (body,) in await self._database.fetch(_KEYS)]
 
     async def save_key(self, key: Key) -> None:
-        await self._database.fetch(_SAVE_KEY, key.name, msgspec.json.encode(key))
+        await self._database.fetch(SAVE_KEY, key.name, msgspec.json.encode(key))
 
     async def revoke_key(self, name: str) -> bool:
-        return bool(await self._database.fetch(_REVOKE_KEY, name))
+        return bool(await self._database.fetch(REVOKE_KEY, name))
 
     async def save_token(self, token: AccessToken) -> None:
         await self._database.fetch(

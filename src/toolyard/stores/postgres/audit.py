@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from asyncpg import Connection, Record
 from msgspec.structs import astuple
 
-from toolyard.core.store import RecordChange
+from toolyard.core.store import KEYS, RecordChange
 from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, AuditRecord, seal_record, seal_trim
+from toolyard.stores.postgres.access import REVOKE_KEY, SAVE_KEY
 from toolyard.stores.postgres.connections import Database
 from toolyard.stores.postgres.lease import Lease, LeasedPorts
 from toolyard.stores.postgres.records import DELETE_RECORD, SET_RECORD
 
 _CHAIN_LOCK = 0x546F6F6C41756474
 """The key of the advisory lock on the end of the chain."""
+_LOCK_CHAIN = "SELECT set_config('lock_timeout', '0', true), pg_advisory_xact_lock($1)"
 _COLUMNS = ", ".join(AuditEntry.__struct_fields__)
 _LAST = f"SELECT {_COLUMNS} FROM audit ORDER BY number DESC LIMIT 1"
 _INSERT = f"""INSERT INTO audit ({_COLUMNS})
@@ -97,10 +99,12 @@ class PostgresAudit(LeasedPorts):
             # The chain comes first: replicas that change records of several kinds wait here, and not for each other.
             entries = await _append(connection, [change.audit for change in changes if change.audit is not None])
             for change in changes:
+                set_it, delete_it = (SAVE_KEY, REVOKE_KEY) if change.kind == KEYS else (SET_RECORD, DELETE_RECORD)
+                key = (change.name,) if change.kind == KEYS else (change.kind, change.name)
                 if change.body is None:
-                    await connection.execute(DELETE_RECORD, change.kind, change.name)
+                    await connection.execute(delete_it, *key)
                 else:
-                    await connection.execute(SET_RECORD, change.kind, change.name, change.body)
+                    await connection.execute(set_it, *key, change.body)
         return entries
 
     async def read_audit(self, query: AuditQuery) -> Sequence[AuditEntry]:
@@ -143,8 +147,10 @@ async def _append(connection: Connection, records: Sequence[AuditRecord]) -> lis
 
 
 async def _lock_chain(connection: Connection) -> None:
-    # The lock comes in a statement of its own: the next one then reads what the last holder has committed.
-    await connection.execute("SELECT pg_advisory_xact_lock($1)", _CHAIN_LOCK)
+    # The lock comes in a statement of its own: the next one then reads what the last holder has committed. Many may
+    # wait for it, and a killed replica holds it until the database has noticed: `statement_timeout_s` bounds the wait,
+    # and not the timeout of other locks.
+    await connection.execute(_LOCK_CHAIN, _CHAIN_LOCK)
 
 
 async def _fetch_entry(connection: Connection, statement: str, *values: object) -> AuditEntry | None:

@@ -9,17 +9,27 @@ from dataclasses import dataclass
 from asyncpg import Record
 
 from toolyard.core.conversation.events import REQUEST_KEY_S, ConversationChanged, ConversationOpened, Entry, RunQueued
-from toolyard.core.store import Append, CatalogQuery, ConversationCard, OpenCounts, RequestRecord
-from toolyard.stores.entries import has_texts, select_catalog_entries
+from toolyard.core.store import (
+    Append,
+    CardPlace,
+    CatalogQuery,
+    ConversationCard,
+    OpenCounts,
+    RequestRecord,
+    find_place,
+)
+from toolyard.stores.entries import has_texts, list_places, select_catalog_entries
 from toolyard.stores.postgres.access import FORGET_TOKENS
 from toolyard.stores.postgres.connections import Database, transpose_rows
 from toolyard.stores.postgres.lease import LeasedPorts
-from toolyard.stores.postgres.ledger import CHARGE_ESTIMATES
+from toolyard.stores.postgres.ledger import CHARGE_RESERVED
 
-CARD_COLUMNS = "conversation, owner, tenant, title, description, created_at, updated_at, unlisted"
+CARD_COLUMNS = "conversation, owner, tenant, title, description, created_at, updated_at, unlisted, place"
 _SCAN = f"""(SELECT {CARD_COLUMNS}, unindexed OR unlisted AS to_compare FROM cards
-WHERE tenant = $1 AND {{owner}} AND unlisted = {{unlisted}}
+WHERE tenant = $1 AND {{owner}} AND unlisted = {{unlisted}} AND place IN ({{places}})
 AND (updated_at, conversation) < ($3::float8, $4::text) ORDER BY updated_at DESC, conversation DESC LIMIT $5)"""
+_LIST_DELETED = """SELECT conversation FROM cards WHERE place = 'deleted' AND updated_at < $1
+ORDER BY updated_at LIMIT $2"""
 _CARD = f"SELECT {CARD_COLUMNS} FROM cards WHERE conversation = $1"
 _LIST_OPEN = f"""SELECT {CARD_COLUMNS} FROM cards WHERE tenant = $1 AND ($2 = ''::bytea OR owner = $2) AND has_run
 ORDER BY updated_at DESC, conversation DESC LIMIT $3"""
@@ -55,7 +65,7 @@ _FORGET_COPIES = (
     "DELETE FROM snapshots WHERE conversation = $1",
     "DELETE FROM snapshot_pieces WHERE conversation = $1",
     FORGET_TOKENS,
-    CHARGE_ESTIMATES,
+    CHARGE_RESERVED,
 )
 # Continues the statement of the writer, whose part `advanced` has the conversations that passed the fence. Its own
 # parameters begin with $9: see `build_projection_parameters`. A request that was stored before violates the primary
@@ -66,30 +76,34 @@ PROJECTION = f""", answered AS (
     FROM unnest($9::text[], $10::bigint[], $11::bytea[]) AS answer (id, number, outcome) JOIN advanced USING (id)
     WHERE letters.conversation = id AND letters.number = answer.number AND letters.outcome IS NULL
 ), opened AS (
-    INSERT INTO cards
-    SELECT id, tenant, owner, title, description, created_at, updated_at, unlisted, is_open, NOT unlisted
+    INSERT INTO cards (
+        conversation, tenant, owner, title, description, created_at, updated_at, unlisted, has_run, unindexed, place
+    )
+    SELECT id, tenant, owner, title, description, created_at, updated_at, unlisted, is_open, NOT unlisted, place
     FROM unnest(
         $12::text[], $13::bytea[], $14::bytea[], $15::bytea[], $16::bytea[],
-        $17::float8[], $18::float8[], $19::boolean[]
-    ) AS card (id, tenant, owner, title, description, created_at, updated_at, unlisted) JOIN advanced USING (id)
+        $17::float8[], $18::float8[], $19::boolean[], $20::text[]
+    ) AS card (id, tenant, owner, title, description, created_at, updated_at, unlisted, place) JOIN advanced USING (id)
     ON CONFLICT (conversation) DO UPDATE SET tenant = excluded.tenant, owner = excluded.owner, title = excluded.title,
         description = excluded.description, created_at = excluded.created_at, updated_at = excluded.updated_at,
-        unlisted = excluded.unlisted, has_run = excluded.has_run, unindexed = excluded.unindexed, indexed_seq = 0
+        unlisted = excluded.unlisted, has_run = excluded.has_run, unindexed = excluded.unindexed, indexed_seq = 0,
+        place = excluded.place
 ), changed AS (
     UPDATE cards SET title = coalesce(change.title, cards.title),
         description = coalesce(change.description, cards.description),
         updated_at = coalesce(change.at, cards.updated_at), has_run = is_open,
+        place = coalesce(change.place, cards.place),
         unindexed = cards.unindexed OR (change.id IS NOT NULL AND NOT cards.unlisted)
-    FROM advanced LEFT JOIN unnest($20::text[], $21::bytea[], $22::bytea[], $23::float8[])
-        AS change (id, title, description, at) USING (id)
+    FROM advanced LEFT JOIN unnest($21::text[], $22::bytea[], $23::bytea[], $24::float8[], $25::text[])
+        AS change (id, title, description, at, place) USING (id)
     WHERE conversation = advanced.id AND (change.id IS NOT NULL OR was_open <> is_open) AND advanced.id <> ALL($12)
 ), traced AS (
     INSERT INTO traces (conversation, run, correlation_id, at)
-    SELECT trace.* FROM unnest($24::text[], $25::text[], $26::bytea[], $27::float8[]) AS trace (id, run, trace, at)
+    SELECT trace.* FROM unnest($26::text[], $27::text[], $28::bytea[], $29::float8[]) AS trace (id, run, trace, at)
     JOIN advanced USING (id) ON CONFLICT DO NOTHING
 ), request AS (
     SELECT request.* FROM unnest(
-        $28::text[], $29::text[], $30::text[], $31::bigint[], $32::text[], $33::float8[], $34::text[]
+        $30::text[], $31::text[], $32::text[], $33::bigint[], $34::text[], $35::float8[], $36::text[]
     ) AS request (key, body, id, seq, run, at, replaces) JOIN advanced USING (id)
 ), replaced AS (
     DELETE FROM requests r USING request WHERE r.key = request.key
@@ -100,10 +114,10 @@ PROJECTION = f""", answered AS (
 )"""
 REQUEST_CONSTRAINT = "requests_pkey"
 
-CardRow = tuple[bytes, bytes, bytes, bytes, float, float, bool]
-"""Tenant, owner, title, description, when it was created and changed, and whether lists leave it out."""
-ChangeRow = tuple[bytes | None, bytes | None, float | None]
-"""A new title and description, and when; None leaves each as it is. Any change is for the search index, too."""
+CardRow = tuple[bytes, bytes, bytes, bytes, float, float, bool, str]
+"""Tenant, owner, title, description, when it was created and changed, whether lists leave it out, and its place."""
+ChangeRow = tuple[bytes | None, bytes | None, float | None, str | None]
+"""A new title and description, when, and a new place; None leaves each as it is. Any is for the search index, too."""
 
 
 class PostgresCatalog(LeasedPorts):
@@ -120,6 +134,9 @@ class PostgresCatalog(LeasedPorts):
     async def count_open(self, now: float) -> OpenCounts:
         ((running, waiting),) = await self._database.fetch(_COUNT_OPEN, now)
         return OpenCounts(running=running, waiting=waiting)
+
+    async def list_deleted(self, before: float, limit: int) -> Sequence[str]:
+        return [conversation for (conversation,) in await self._database.fetch(_LIST_DELETED, before, limit)]
 
     async def find_runs(self, correlation_id: str) -> Sequence[tuple[str, str]]:
         rows = await self._database.fetch(_FIND_RUNS, correlation_id.encode())
@@ -157,7 +174,11 @@ def build_page_query(query: CatalogQuery) -> tuple[str, tuple[object, ...]]:
     """Return a query for a page of cards, without its text, and the values $1 to $5 of it."""
     # One scan of an index for listed conversations and one for unlisted ones: each stops after a page.
     owner = "owner = $2" if query.user else "$2 = ''::bytea"
-    scans = [_SCAN.format(owner=owner, unlisted=unlisted) for unlisted in ("false", "true")[: 1 + query.unlisted]]
+    places = list_places(query)
+    scans = [
+        _SCAN.format(owner=owner, unlisted=unlisted, places=places)
+        for unlisted in ("false", "true")[: 1 + query.unlisted]
+    ]
     page = " UNION ALL ".join(scans)
     statement = f"SELECT * FROM ({page}) AS scans ORDER BY updated_at DESC, conversation DESC LIMIT $5"
     updated_at, last = query.after or (float("inf"), "")
@@ -165,7 +186,7 @@ def build_page_query(query: CatalogQuery) -> tuple[str, tuple[object, ...]]:
 
 
 def read_card(row: Record) -> ConversationCard:
-    id, user, tenant, title, description, created_at, updated_at, unlisted, *_ = row
+    id, user, tenant, title, description, created_at, updated_at, unlisted, place, *_ = row
     return ConversationCard(
         id=id,
         user=user.decode(),
@@ -175,6 +196,7 @@ def read_card(row: Record) -> ConversationCard:
         created_at=created_at,
         updated_at=updated_at,
         unlisted=unlisted,
+        place=place,
     )
 
 
@@ -196,12 +218,13 @@ class Projection:
 def project_entries(entries: Sequence[Entry]) -> Projection:
     if catalog_entries := select_catalog_entries(entries):
         return _project_catalog(catalog_entries)
-    return Projection(change=(None, None, None)) if has_texts(entries) else Projection()
+    return Projection(change=(None, None, None, None)) if has_texts(entries) else Projection()
 
 
 def _project_catalog(entries: Sequence[Entry]) -> Projection:
     title: bytes | None = None
     description: bytes | None = None
+    place: CardPlace | None = None
     opened: tuple[ConversationOpened, float] | None = None
     traces: list[tuple[str, bytes, float]] = []
     for entry in entries:
@@ -209,8 +232,10 @@ def _project_catalog(entries: Sequence[Entry]) -> Projection:
             case ConversationOpened() as event:
                 opened = event, entry.at
                 title, description = event.settings.title.encode(), event.settings.description.encode()
+                place = find_place(event.settings)
             case ConversationChanged(settings=settings):
                 title, description = settings.title.encode(), settings.description.encode()
+                place = find_place(settings)
             case RunQueued() if entry.correlation_id:
                 traces.append((entry.run, entry.correlation_id.encode(), entry.at))
             case _:
@@ -229,10 +254,10 @@ def _project_catalog(entries: Sequence[Entry]) -> Projection:
     ]
     updated_at = entries[-1].at
     if opened is None:
-        return Projection(change=(title, description, updated_at), traces=traces, requests=requests)
+        return Projection(change=(title, description, updated_at, place), traces=traces, requests=requests)
     event, created_at = opened
     names = event.owner.tenant.encode(), event.owner.user.encode()
-    card = *names, title or b"", description or b"", created_at, updated_at, event.settings.unlisted
+    card = *names, title or b"", description or b"", created_at, updated_at, event.settings.unlisted, place or ""
     return Projection(card=card, traces=traces, requests=requests)
 
 
@@ -250,8 +275,8 @@ def build_projection_parameters(group: Sequence[tuple[Append, Projection]]) -> l
     ]
     return [
         *transpose_rows(answers, 3),
-        *transpose_rows(cards, 8),
-        *transpose_rows(changes, 4),
+        *transpose_rows(cards, 9),
+        *transpose_rows(changes, 5),
         *transpose_rows(traces, 4),
         *transpose_rows(requests, 7),
     ]

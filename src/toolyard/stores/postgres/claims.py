@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from asyncpg import Record
 
 from toolyard.core.errors import StoreDown, Unavailable
-from toolyard.core.store import MAX_DEATHS, SUSPECT_DEATHS, Claim, OwnedElsewhere
+from toolyard.core.store import LOG_FORMAT, MAX_DEATHS, SUSPECT_DEATHS, Claim, OwnedElsewhere
 from toolyard.stores.postgres.connections import finish_anyway
 from toolyard.stores.postgres.lease import IS_LIVE, LEASE_HOLDS, LeasedPorts
 
@@ -67,6 +67,7 @@ UNION ALL
         AND {_IS_SUSPECT} AND {_MAY_RETRY} ORDER BY c.taken_at LIMIT 1
 ) AS suspect ORDER BY suspect.taken_at LIMIT 1)"""
 # By process: one that has just begun a new life may still have the row of its last one.
+_READ_OLDEST_FORMAT = "SELECT min(log_format) FROM replicas WHERE alive_until > now()"
 _COUNT_OTHERS = "SELECT count(DISTINCT process) FROM replicas WHERE alive_until > now() AND process <> $1"
 FIND_NEXT = "SELECT min(wake_at) FROM conversations WHERE replica = '' AND wake_at > $1"
 
@@ -93,6 +94,10 @@ class PostgresClaims(LeasedPorts):
         await self._lease.record_local_deaths()
         ((count,),) = await self._database.fetch(_COUNT_OTHERS, self._lease.process)
         return count
+
+    async def read_oldest_format(self) -> int:
+        ((oldest,),) = await self._database.fetch(_READ_OLDEST_FORMAT)
+        return LOG_FORMAT if oldest is None else oldest
 
     async def ensure_lease(self) -> None:
         await self._lease.ensure()

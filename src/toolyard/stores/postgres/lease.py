@@ -21,6 +21,7 @@ from pathlib import Path
 from asyncpg import Connection
 
 from toolyard.core.errors import StoreDown, ToolyardError
+from toolyard.core.store import LOG_FORMAT
 from toolyard.stores.postgres.connections import DATABASE_ERRORS, Database, is_outage
 
 if sys.platform != "win32":
@@ -48,8 +49,8 @@ CLOCK_SAMPLES = 8
 LEASE_HOLDS = """(r.alive_until > now() OR (r.alive_until > '-infinity'
     AND ($3 OR pg_postmaster_start_time() + make_interval(secs => $2) > now())))"""
 IS_LIVE = f"EXISTS (SELECT 1 FROM replicas r WHERE r.id = {{replica}} AND {LEASE_HOLDS})"
-_BEGIN = """INSERT INTO replicas (id, process, alive_until)
-VALUES ($1, $2, clock_timestamp() + make_interval(secs => $3))
+_BEGIN = """INSERT INTO replicas (id, process, alive_until, log_format)
+VALUES ($1, $2, clock_timestamp() + make_interval(secs => $3), $4)
 RETURNING extract(epoch FROM clock_timestamp())::float8"""
 # A lease that has ended is never renewed: others may have taken over by then.
 _RENEW = """UPDATE replicas SET alive_until = clock_timestamp() + make_interval(secs => $2)
@@ -212,7 +213,7 @@ class Lease:
     async def _begin_life(self, connection: Connection) -> float:
         self._lives += 1
         new_id = f"{self.process}.{self._lives}"
-        ((clock,),) = await self._database.run(connection, _BEGIN, new_id, self.process, self._lease_s)
+        ((clock,),) = await self._database.run(connection, _BEGIN, new_id, self.process, self._lease_s, LOG_FORMAT)
         if self.id:
             self._former_ids.append(self.id)
         self.id = new_id

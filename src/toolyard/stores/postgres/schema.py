@@ -270,8 +270,15 @@ _SIXTH = (
     PRIMARY KEY (day, tenant, owner, key, model, tool, preset, currency, replica)
 ) WITH (fillfactor = 70)""",
 )
+_SEVENTH = (
+    "ALTER TABLE cards ADD COLUMN place text COLLATE \"C\" NOT NULL DEFAULT ''",
+    "CREATE INDEX cards_deleted ON cards (updated_at) WHERE place = 'deleted'",
+)
 
-_STEPS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH)
+# Replicas of earlier versions do not name the column: they read the first format only.
+_EIGHTH = ("ALTER TABLE replicas ADD COLUMN log_format integer NOT NULL DEFAULT 1",)
+
+_STEPS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH, _EIGHTH)
 SCHEMA_VERSION = len(_STEPS)
 OLDEST_CODE = 1
 """The oldest schema version whose code may run on the tables after all steps."""

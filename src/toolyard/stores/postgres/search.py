@@ -16,9 +16,10 @@ from asyncpg import Connection, Record
 from msgspec.structs import replace
 
 from toolyard.core.conversation.events import Entry, MessageRemoved
+from toolyard.core.conversation.search_texts import fold_case
 from toolyard.core.errors import ToolyardError, Unavailable
 from toolyard.core.store import CatalogQuery, ConversationCard
-from toolyard.stores.entries import contains_text, decode_batch, decode_readable_batch, fold_case
+from toolyard.stores.entries import contains_text, decode_batch, decode_searched_entries, list_places
 from toolyard.stores.postgres.catalog import CARD_COLUMNS, build_page_query, read_card, read_page
 from toolyard.stores.postgres.connections import Database, transpose_rows
 from toolyard.stores.postgres.lease import LeasedPorts
@@ -60,7 +61,7 @@ _BATCHES = """WITH next AS (
     SELECT *, sum(bytes) OVER (ORDER BY conversation, last_seq) - bytes AS bytes_before, count(*) OVER () AS total
     FROM next
 )
-SELECT conversation, entries, total FROM summed WHERE bytes_before < $4 ORDER BY conversation, last_seq"""
+SELECT conversation, last_seq, entries, total FROM summed WHERE bytes_before < $4 ORDER BY conversation, last_seq"""
 _LOGS = "SELECT conversation, entries FROM batches WHERE conversation = ANY($1) ORDER BY conversation, last_seq"
 _ADVANCE = """UPDATE cards SET indexed_seq = job.seq, unindexed = job.unindexed
 FROM unnest($1::text[], $2::bigint[], $3::boolean[]) AS job (id, seq, unindexed) WHERE conversation = job.id"""
@@ -87,7 +88,8 @@ _FIND = f"""WITH found AS MATERIALIZED (
 )
 SELECT {CARD_COLUMNS}, unindexed OR unlisted AS to_compare FROM found JOIN cards USING (conversation)
 WHERE tenant = $3 AND ($4 = ''::bytea OR owner = $4) AND ($5 OR NOT unlisted)
-AND (updated_at, conversation) < ($6::float8, $7::text) ORDER BY updated_at DESC, conversation DESC"""
+AND place IN ({{places}}) AND (updated_at, conversation) < ($6::float8, $7::text)
+ORDER BY updated_at DESC, conversation DESC"""
 
 _log = logging.getLogger("toolyard.search")
 
@@ -182,11 +184,13 @@ async def _index(connection: Connection, cards: Sequence[Record]) -> None:
         changes.drop(conversation, "")
         for part in (*fold_parts(title.decode()), *fold_parts(description.decode())):
             changes.add(conversation, "", part)
-    for conversation, lines, _ in rows:
-        for entry in decode_readable_batch(lines):
+    for conversation, last_seq, lines, _ in rows:
+        entries = decode_searched_entries(lines)
+        for entry in entries or ():
             if entry.seq > seqs[conversation]:
                 await changes.add_entry(connection, entry)
-                seqs[conversation] = entry.seq
+        if entries is not None:
+            seqs[conversation] = last_seq
         await asyncio.sleep(0)
     await changes.write(connection)
     unindexed = [conversation not in complete for conversation in seqs]
@@ -212,7 +216,9 @@ async def _search_in_steps(database: Database, query: CatalogQuery) -> AsyncGene
     updated_at, last = query.after or (float("inf"), "")
     names = query.tenant.encode(), query.user.encode()
     text = cut_needle(needle).encode()
-    rows = await database.fetch(_FIND, _build_match(needle), text, *names, query.unlisted, updated_at, last)
+    rows = await database.fetch(
+        _FIND.format(places=list_places(query)), _build_match(needle), text, *names, query.unlisted, updated_at, last
+    )
     for start in range(0, len(rows), SCAN_SIZE):
         yield await _select_matches(database, rows[start : start + SCAN_SIZE], needle)
 

@@ -24,7 +24,7 @@ from toolyard.stores.postgres.catalog import (
 )
 from toolyard.stores.postgres.connections import DATABASE_ERRORS, LOCK_TIMEOUT_S, Database, get_sqlstate, is_outage
 from toolyard.stores.postgres.lease import MAX_BACKOFF_S, MIN_BACKOFF_S
-from toolyard.stores.postgres.ledger import LEDGER, build_ledger_parameters
+from toolyard.stores.postgres.ledger import build_ledger_parameters, continue_statement
 
 MAX_GROUP_JOBS = 256
 MAX_GROUP_BYTES = 8 * 1024 * 1024
@@ -66,7 +66,7 @@ _ADVANCE = f"""{_FENCE}, advanced AS (
 )"""
 _APPEND = f"{_ADVANCE} SELECT id, released FROM advanced"
 _PROJECT = f"{_ADVANCE}{PROJECTION} SELECT id, released FROM advanced"
-_PROJECT_SPENDING = f"{_ADVANCE}{PROJECTION}{LEDGER} SELECT id, released FROM advanced"
+_PROJECT_SPENDING = f"{continue_statement(_ADVANCE + PROJECTION)} SELECT id, released FROM advanced"
 _WAIT, _DO_NOT_WAIT = "FOR NO KEY UPDATE OF c", "FOR NO KEY UPDATE OF c NOWAIT"
 _SETTLE = """SELECT job.id, c.epoch, c.last_seq, c.replica, b.epoch
 FROM unnest($1::text[], $2::bigint[]) AS job (id, last) LEFT JOIN conversations c USING (id)

@@ -9,8 +9,8 @@ from toolyard.core.store import AccessToken, Key
 from toolyard.stores.sqlite.connections import SqlitePorts
 
 _KEYS = "SELECT key FROM keys ORDER BY name"
-_SAVE_KEY = "INSERT OR REPLACE INTO keys (name, key) VALUES (?, ?)"
-_REVOKE_KEY = "DELETE FROM keys WHERE name = ?"
+SAVE_KEY = "INSERT OR REPLACE INTO keys (name, key) VALUES (?, ?)"
+REVOKE_KEY = "DELETE FROM keys WHERE name = ?"
 FORGET_TOKENS = "DELETE FROM access_tokens WHERE conversation = ?"
 _DROP_EXPIRED = "DELETE FROM access_tokens WHERE expires_at <= ?"
 _SAVE_TOKEN = """INSERT INTO access_tokens (kind, hash, conversation, created_at, expires_at, body)
@@ -33,10 +33,10 @@ class SqliteAccess(SqlitePorts):
         return await self._database.read(query)
 
     async def save_key(self, key: Key) -> None:
-        await self._database.execute(_SAVE_KEY, key.name, msgspec.json.encode(key))
+        await self._database.execute(SAVE_KEY, key.name, msgspec.json.encode(key))
 
     async def revoke_key(self, name: str) -> bool:
-        return bool(await self._database.execute(_REVOKE_KEY, name))
+        return bool(await self._database.execute(REVOKE_KEY, name))
 
     async def save_token(self, token: AccessToken) -> None:
         values = {name: getattr(token, name) for name in AccessToken.__struct_fields__}

@@ -3,8 +3,9 @@
 import sqlite3
 from collections.abc import Sequence
 
-from toolyard.core.store import RecordChange
+from toolyard.core.store import KEYS, RecordChange
 from toolyard.core.store.audit_chain import AuditEntry, AuditQuery, AuditRecord, seal_record, seal_trim
+from toolyard.stores.sqlite.access import REVOKE_KEY, SAVE_KEY
 from toolyard.stores.sqlite.connections import SqlitePorts
 from toolyard.stores.sqlite.records import DELETE_RECORD, SET_RECORD
 
@@ -28,10 +29,12 @@ class SqliteAudit(SqlitePorts):
     async def change_records(self, changes: Sequence[RecordChange]) -> Sequence[AuditEntry]:
         def work(connection: sqlite3.Connection) -> list[AuditEntry]:
             for change in changes:
+                set_it, delete_it = (SAVE_KEY, REVOKE_KEY) if change.kind == KEYS else (SET_RECORD, DELETE_RECORD)
+                key = (change.name,) if change.kind == KEYS else (change.kind, change.name)
                 if change.body is None:
-                    connection.execute(DELETE_RECORD, (change.kind, change.name))
+                    connection.execute(delete_it, key)
                 else:
-                    connection.execute(SET_RECORD, (change.kind, change.name, change.body))
+                    connection.execute(set_it, (*key, change.body))
             return [_append(connection, change.audit) for change in changes if change.audit is not None]
 
         return await self._database.write(work, sum(len(change.body or b"") for change in changes))

@@ -6,19 +6,19 @@ from contextlib import closing
 from unicodedata import category
 
 from toolyard.core.conversation.events import REQUEST_KEY_S, ConversationChanged, ConversationOpened, Entry, RunQueued
-from toolyard.core.store import CatalogQuery, ConversationCard, OpenCounts, RequestRecord
-from toolyard.stores.entries import build_repeated_error, decode_batch, is_mentioned, is_titled
+from toolyard.core.store import CatalogQuery, ConversationCard, OpenCounts, RequestRecord, find_place
+from toolyard.stores.entries import build_repeated_error, decode_batch, is_mentioned, is_titled, list_places
 from toolyard.stores.sqlite.access import FORGET_TOKENS
 from toolyard.stores.sqlite.connections import SqlitePorts
-from toolyard.stores.sqlite.ledger import CHARGE_ESTIMATES
+from toolyard.stores.sqlite.ledger import CHARGE_RESERVED
 
 MAX_PATTERN = 40
 _OPEN = """INSERT OR REPLACE INTO cards
-(conversation, tenant, user, title, description, created_at, unlisted, unindexed, updated_at)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NOT ?7, ?8)"""
+(conversation, tenant, user, title, description, created_at, unlisted, unindexed, updated_at, place)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NOT ?7, ?8, ?9)"""
 _TOUCH = "UPDATE cards SET updated_at = ?, unindexed = NOT unlisted WHERE conversation = ?"
 _MARK_UNINDEXED = "UPDATE cards SET unindexed = 1 WHERE conversation = ? AND NOT unindexed AND NOT unlisted"
-_CHANGE = "UPDATE cards SET title = ?, description = ? WHERE conversation = ?"
+_CHANGE = "UPDATE cards SET title = ?, description = ?, place = ? WHERE conversation = ?"
 _QUEUE = "INSERT OR IGNORE INTO traces (conversation, run, correlation_id, at) VALUES (?, ?, ?, ?)"
 _FIND_RUNS = "SELECT conversation, run FROM traces WHERE correlation_id = ? ORDER BY at, conversation, run"
 _ADD_REQUEST = """INSERT INTO requests (key, body, conversation, seq, run, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
@@ -29,10 +29,12 @@ _DROP_REQUEST = "DELETE FROM requests WHERE conversation = ? AND at < ?"
 # Keys have digits of base 16 only, which come before `g`.
 _FIND_REQUEST = """SELECT body, conversation, seq, run, at FROM requests WHERE key >= ?1 AND key < ?1 || 'g'
 ORDER BY key DESC LIMIT 1"""
-CARD_COLUMNS = "cards.conversation, user, tenant, title, description, created_at, cards.updated_at, unlisted"
+CARD_COLUMNS = "cards.conversation, user, tenant, title, description, created_at, cards.updated_at, unlisted, place"
 _CARD = f"SELECT {CARD_COLUMNS} FROM cards WHERE conversation = ?"
-_SCAN = """SELECT conversation, updated_at FROM cards WHERE tenant = :tenant {user} AND unlisted = {unlisted} {after}
-ORDER BY updated_at DESC, conversation DESC LIMIT :limit"""
+_SCAN = """SELECT conversation, updated_at FROM cards WHERE tenant = :tenant {user} AND unlisted = {unlisted}
+AND place IN ({places}) {after} ORDER BY updated_at DESC, conversation DESC LIMIT :limit"""
+_LIST_DELETED = """SELECT conversation FROM cards INDEXED BY cards_deleted WHERE place = 'deleted' AND updated_at < ?
+ORDER BY updated_at LIMIT ?"""
 _NEWEST_FIRST = "ORDER BY cards.updated_at DESC, cards.conversation DESC"
 _LIST_OPEN = f"""SELECT {CARD_COLUMNS} FROM conversations CROSS JOIN cards ON id = conversation
 WHERE wake_at IS NOT NULL AND tenant = ?1 AND (?2 = '' OR user = ?2)
@@ -55,7 +57,7 @@ _FORGET = (
     "DELETE FROM snapshots WHERE conversation = ?",
     "DELETE FROM snapshot_pieces WHERE conversation = ?",
     FORGET_TOKENS,
-    CHARGE_ESTIMATES,
+    CHARGE_RESERVED,
 )
 
 
@@ -72,6 +74,9 @@ class SqliteCatalog(SqlitePorts):
     async def count_open(self, now: float) -> OpenCounts:
         ((running, waiting),) = await self._database.fetch(_COUNT_OPEN, now)
         return OpenCounts(running=running, waiting=waiting)
+
+    async def list_deleted(self, before: float, limit: int) -> Sequence[str]:
+        return [conversation for (conversation,) in await self._database.fetch(_LIST_DELETED, before, limit)]
 
     async def find_runs(self, correlation_id: str) -> Sequence[tuple[str, str]]:
         return [(conversation, run) for conversation, run in await self._database.fetch(_FIND_RUNS, correlation_id)]
@@ -104,10 +109,17 @@ def project(connection: sqlite3.Connection, conversation: str, entry: Entry) -> 
             raise build_repeated_error()
     match entry.event:
         case ConversationOpened(owner=owner, settings=settings):
-            columns = (settings.title, settings.description, entry.at, settings.unlisted, entry.at)
+            columns = (
+                settings.title,
+                settings.description,
+                entry.at,
+                settings.unlisted,
+                entry.at,
+                find_place(settings),
+            )
             connection.execute(_OPEN, (conversation, owner.tenant, owner.user, *columns))
         case ConversationChanged(settings=settings):
-            connection.execute(_CHANGE, (settings.title, settings.description, conversation))
+            connection.execute(_CHANGE, (settings.title, settings.description, find_place(settings), conversation))
         case RunQueued() if entry.correlation_id:
             connection.execute(_QUEUE, (conversation, entry.run, entry.correlation_id, entry.at))
         case _:
@@ -134,7 +146,11 @@ def build_page_query(catalog_query: CatalogQuery) -> tuple[str, dict[str, str | 
     # One scan of an index for listed conversations and one for unlisted ones: each stops after a page.
     user = "AND user = :user" if catalog_query.user else ""
     after = "AND (updated_at, conversation) < (:updated_at, :last)" if catalog_query.after else ""
-    scans = [_SCAN.format(user=user, after=after, unlisted=value) for value in range(1 + catalog_query.unlisted)]
+    places = list_places(catalog_query)
+    scans = [
+        _SCAN.format(user=user, after=after, unlisted=value, places=places)
+        for value in range(1 + catalog_query.unlisted)
+    ]
     query = " UNION ALL ".join(f"SELECT * FROM ({scan})" for scan in scans)
     updated_at, last = catalog_query.after or (0.0, "")
     values: dict[str, str | float] = {
@@ -164,7 +180,7 @@ def _escape_like(character: str) -> str:
 
 
 def read_card(row: sqlite3.Row) -> ConversationCard:
-    id, user, tenant, title, description, created_at, updated_at, unlisted, *_ = row
+    id, user, tenant, title, description, created_at, updated_at, unlisted, place, *_ = row
     return ConversationCard(
         id=id,
         user=user,
@@ -174,6 +190,7 @@ def read_card(row: sqlite3.Row) -> ConversationCard:
         created_at=created_at,
         updated_at=updated_at,
         unlisted=bool(unlisted),
+        place=place,
     )
 
 

@@ -1,7 +1,7 @@
 """Budgets, reservations and usage. The writer thread runs one job at a time: a job is one conditional change."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import astuple
 
@@ -14,14 +14,21 @@ from toolyard.core.store import (
     UsageQuery,
     UsageRow,
 )
-from toolyard.core.store.ledger import ALL_TURNS, ORPHAN_S, USAGE_COUNTS, USAGE_KEYS
+from toolyard.core.store.ledger import ALL_TURNS, ORPHAN_S, USAGE_COUNTS, USAGE_KEYS, BudgetKey, list_key
 from toolyard.stores.sqlite.connections import SqlitePorts
 
 _KEY = "budget = ? AND scope = ? AND period = ?"
-_IS_RESERVED = "SELECT 1 FROM reservations WHERE conversation = ? AND turn = ? AND attempt = ? LIMIT 1"
+_IS_OPEN = "SELECT cost IS NULL FROM reservations WHERE conversation = ? AND turn = ? AND attempt = ? LIMIT 1"
 _READ_TAKEN = f"SELECT spent + reserved FROM budgets WHERE {_KEY}"
+_LIST_EARLIER = """SELECT budget, scope, period, micros FROM reservations
+WHERE conversation = ? AND turn = ? AND attempt < ? AND cost IS NULL"""
+_REMOVE_EARLIER = """DELETE FROM reservations WHERE conversation = ? AND turn = ? AND attempt < ? AND cost IS NULL
+AND budget = ? AND scope = ? AND period = ?"""
+_RELEASE_EARLIER = """UPDATE reservations SET cost = 0
+WHERE conversation = ? AND turn = ? AND attempt < ? AND cost IS NULL AND budget = ?"""
 _TAKE = """INSERT INTO budgets (budget, scope, period, reserved) VALUES (?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET reserved = reserved + excluded.reserved"""
+# Earlier versions charge `estimate` for conversations that are deleted.
 _ADD_RESERVATION = """INSERT INTO reservations
 (conversation, turn, attempt, budget, scope, period, at, micros, estimate) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 # The last attempt of a turn is charged for all of them, in the period in which it was reserved.
@@ -29,13 +36,16 @@ _END_TURN = f"""UPDATE reservations SET cost = CASE WHEN attempt = (
     SELECT max(attempt) FROM reservations last
     WHERE last.conversation = ?1 AND last.turn = reservations.turn AND last.budget = reservations.budget
 ) THEN ?3 ELSE 0 END WHERE conversation = ?1 AND (turn = ?2 OR ?2 = '{ALL_TURNS}') AND cost IS NULL"""
-CHARGE_ESTIMATES = "UPDATE reservations SET cost = estimate WHERE conversation = ? AND cost IS NULL"
+_LIST_RESERVED = "SELECT turn, micros FROM reservations WHERE conversation = ? AND cost IS NULL ORDER BY attempt"
+# With less, deleting conversations would make answers free.
+CHARGE_RESERVED = "UPDATE reservations SET cost = micros WHERE conversation = ? AND cost IS NULL"
 _RELEASE_ORPHANS = """UPDATE reservations SET cost = 0 WHERE cost IS NULL AND at < ?
 AND NOT EXISTS (SELECT 1 FROM conversations WHERE id = conversation AND wake_at IS NOT NULL)"""
 _LIST_ENDED = """SELECT rowid, budget, scope, period, micros, cost FROM reservations
 WHERE cost IS NOT NULL LIMIT ?"""
-_CHARGE = f"""UPDATE budgets SET spent = spent + ?, reserved = reserved - ?, overdraft = overdraft + ?
-WHERE {_KEY} RETURNING spent"""
+_CHARGE = """INSERT INTO budgets (budget, scope, period, spent, reserved, overdraft) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET spent = spent + excluded.spent, reserved = reserved + excluded.reserved,
+overdraft = overdraft + excluded.overdraft RETURNING spent"""
 _BALANCES = """SELECT budget, scope, period, spent, reserved, overdraft FROM budgets
 WHERE period IN ({}) ORDER BY budget, scope, period"""
 _LIST_BALANCES = """SELECT budget, scope, period, spent, reserved, overdraft FROM budgets
@@ -60,6 +70,12 @@ class SqliteLedger(SqlitePorts):
             return _settle(connection, now, limit)
 
         return await self._database.write(work)
+
+    async def read_reserved(self, conversation: str) -> Mapping[str, int]:
+        return {turn: micros for turn, micros in await self._database.fetch(_LIST_RESERVED, conversation)}
+
+    async def has_reservations(self) -> bool:
+        return bool(await self._database.fetch("SELECT 1 FROM reservations LIMIT 1"))
 
     async def read_balances(self, periods: Sequence[str]) -> Sequence[BudgetBalance]:
         query = _BALANCES.format(", ".join("?" for _ in periods))
@@ -97,16 +113,23 @@ class SqliteLedger(SqlitePorts):
 
 def _reserve(connection: sqlite3.Connection, reservation: Reservation) -> BudgetShare | None:
     attempt = reservation.conversation, reservation.turn, reservation.attempt
-    if connection.execute(_IS_RESERVED, attempt).fetchone():
-        return None
+    if (made := connection.execute(_IS_OPEN, attempt).fetchone()) is not None:
+        return None if made[0] else reservation.shares[0]
+    earlier: dict[BudgetKey, int] = {}
+    for *key, micros in connection.execute(_LIST_EARLIER, attempt):
+        earlier[tuple(key)] = earlier.get(tuple(key), 0) + micros
     for share in reservation.shares:
-        row = connection.execute(_READ_TAKEN, (share.budget, share.scope, share.period)).fetchone()
-        if (row[0] if row else 0) + reservation.micros > share.limit_micros:
+        row = connection.execute(_READ_TAKEN, list_key(share)).fetchone()
+        taken = (row[0] if row else 0) - earlier.get(list_key(share), 0)
+        if taken + reservation.micros > share.limit_micros:
             return share
-    amounts = reservation.at, reservation.micros, reservation.estimate_micros
+    amounts = reservation.at, reservation.micros, reservation.micros
     for share in reservation.shares:
-        key = share.budget, share.scope, share.period
-        connection.execute(_TAKE, (*key, reservation.micros))
+        key = list_key(share)
+        if earlier:
+            connection.execute(_REMOVE_EARLIER, (*attempt, *key))
+            connection.execute(_RELEASE_EARLIER, (*attempt, share.budget))  # of a period that is over
+        connection.execute(_TAKE, (*key, reservation.micros - earlier.get(key, 0)))
         connection.execute(_ADD_RESERVATION, (*attempt, *key, *amounts))
     return None
 
@@ -118,14 +141,15 @@ def _settle(connection: sqlite3.Connection, now: float, limit: int) -> tuple[int
     for number, budget, scope, period, micros, cost in rows:
         connection.execute("DELETE FROM reservations WHERE rowid = ?", (number,))
         key = budget, scope, period
-        (spent,) = connection.execute(_CHARGE, (cost, micros, max(0, cost - micros), *key)).fetchone()
+        overdraft = max(0, cost - micros)
+        (spent,) = connection.execute(_CHARGE, (*key, cost, -micros, overdraft)).fetchone()
         before = charges[key].spent_before if key in charges else spent - cost
         charges[key] = BudgetCharge(budget=budget, scope=scope, period=period, spent_before=before, spent=spent)
     return len(rows), list(charges.values())
 
 
 def end_turns(connection: sqlite3.Connection, conversation: str, settlements: Sequence[Settlement]) -> None:
-    """Note what turns cost on the reservations of their conversation, in the transaction that stores their ends."""
+    """Note what turns and calls cost, in rows of their conversation and in the transaction that stores their ends."""
     for settlement in settlements:
         connection.execute(_END_TURN, (conversation, settlement.turn, settlement.micros))
 

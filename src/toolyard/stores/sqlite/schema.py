@@ -224,6 +224,11 @@ _ELEVENTH = (
 ) WITHOUT ROWID""",
 )
 
+_TWELFTH = (
+    "ALTER TABLE cards ADD COLUMN place TEXT NOT NULL DEFAULT ''",
+    "CREATE INDEX cards_deleted ON cards (updated_at) WHERE place = 'deleted'",
+)
+
 
 def migrate(connection: sqlite3.Connection, path: Path) -> None:
     """Migrate a file to the current version, after copying it to `build_copy_path`.
@@ -370,6 +375,11 @@ def _add_ledger(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+def _add_places(connection: sqlite3.Connection) -> None:
+    for statement in _TWELFTH:
+        connection.execute(statement)
+
+
 _STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _make_tables,
     _add_catalog,
@@ -382,5 +392,6 @@ _STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _allow_trim,
     _add_audited_change,
     _add_ledger,
+    _add_places,
 )
 SCHEMA_VERSION = len(_STEPS)

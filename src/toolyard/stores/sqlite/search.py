@@ -16,9 +16,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from toolyard.core.conversation.events import Entry, MessageRemoved
+from toolyard.core.conversation.search_texts import fold_case
 from toolyard.core.errors import Unavailable
 from toolyard.core.store import CatalogQuery, ConversationCard, ListPosition
-from toolyard.stores.entries import decode_readable_batch, fold_case
+from toolyard.stores.entries import decode_searched_entries, list_places
 from toolyard.stores.search_terms import (
     MAX_RARE,
     SCAN_SIZE,
@@ -45,7 +46,7 @@ PROGRESS_EVERY = 10_000
 
 _NEXT_UNINDEXED = """SELECT conversation, title, description, indexed_seq FROM cards
 WHERE unindexed ORDER BY updated_at DESC LIMIT 1"""
-_ENTRIES = "SELECT entries FROM batches WHERE conversation = ? AND last_seq > ? ORDER BY last_seq"
+_ENTRIES = "SELECT last_seq, entries FROM batches WHERE conversation = ? AND last_seq > ? ORDER BY last_seq"
 _ADVANCE = "UPDATE cards SET indexed_seq = ?, unindexed = ? WHERE conversation = ?"
 _ADD_TEXT = "INSERT INTO search_texts (conversation, item, text) VALUES (?, ?, ?)"
 _ADD_TERMS = "INSERT INTO search_terms (rowid, terms) VALUES (?, ?)"
@@ -69,7 +70,8 @@ UNION SELECT conversation FROM cards INDEXED BY cards_unindexed WHERE unindexed 
 UNION SELECT conversation FROM cards WHERE :unlisted AND unlisted AND tenant = :tenant
 ) CROSS JOIN cards ON cards.conversation = found
 WHERE tenant = :tenant AND (:user = '' OR user = :user) AND (:unlisted OR NOT unlisted)
-AND (updated_at, conversation) < (:updated_at, :last) ORDER BY updated_at DESC, conversation DESC"""
+AND place IN ({{places}}) AND (updated_at, conversation) < (:updated_at, :last)
+ORDER BY updated_at DESC, conversation DESC"""
 
 _log = logging.getLogger("toolyard.search")
 
@@ -201,7 +203,7 @@ def _find(connection: sqlite3.Connection, query: CatalogQuery, needle: str) -> I
         "updated_at": updated_at,
         "last": last,
     }
-    rows = connection.execute(_FIND, values).fetchall()
+    rows = connection.execute(_FIND.format(places=list_places(query)), values).fetchall()
     for start in range(0, len(rows), SCAN_SIZE):
         yield _select_matches(connection, rows[start : start + SCAN_SIZE], needle)
 
@@ -218,11 +220,11 @@ def _index_conversation(
     chars = _index_title(connection, conversation, (title, description))
     batches = connection.execute(_ENTRIES, (conversation, indexed_seq))
     count = 0
-    for (lines,) in batches:
-        for entry in decode_readable_batch(lines):
-            if entry.seq > indexed_seq:
-                chars += _index_entry(connection, conversation, entry) + 20
-                indexed_seq, count = entry.seq, count + 1
+    for last_seq, lines in batches:
+        if (entries := decode_searched_entries(lines)) is None:
+            continue
+        chars += sum(_index_entry(connection, conversation, entry) + 20 for entry in entries if entry.seq > indexed_seq)
+        indexed_seq, count = last_seq, count + 1 + lines.count(b"\n")
         if count >= MAX_STEP_ENTRIES or chars >= MAX_STEP_CHARS:
             break
     is_unindexed = batches.fetchone() is not None

@@ -20,6 +20,7 @@ from toolyard.core.conversation.events import (
     CallJudged,
     CallParked,
     CallProgressed,
+    CallsRequested,
     CallStarted,
     ConversationChanged,
     ConversationOpened,
@@ -51,7 +52,8 @@ from toolyard.surfaces.ag_ui.messages import build_message_id, build_reasoning_i
 from toolyard.surfaces.http.errors import build_error_response
 from toolyard.surfaces.http.model_failures import describe_failure
 from toolyard.surfaces.shared.chat_messages import to_iso_time
-from toolyard.surfaces.shared.streamed_arguments import StreamedCall, cut_sent, find_missing
+from toolyard.surfaces.shared.runs.notices import NO_NOTICES, RunNotices
+from toolyard.surfaces.shared.runs.streamed_arguments import StreamedCall, cut_sent, find_missing
 
 APPROVAL_SCHEMA: Mapping[str, object] = {
     "type": "object",
@@ -75,11 +77,12 @@ def list_pending_calls(view: RunView) -> list[str]:
 
 
 def _build_interrupt(call: CallView) -> dict[str, object]:
+    program = {"parent": call.parent, "line": call.line} if call.parent else {}
     about = {
         "id": call.call.id,
         "toolCallId": call.call.id,
         "expiresAt": to_iso_time(call.expires_at),
-        "metadata": {"tool": call.call.tool, "arguments": call.arguments, "rule": call.rule},
+        "metadata": {"tool": call.call.tool, "arguments": call.arguments, "rule": call.rule, **program},
     }
     if call.awaited == "approval":
         message = f"{call.call.tool} waits for {call.awaited_approval}"
@@ -138,8 +141,11 @@ class StreamRequest(Struct, frozen=True, kw_only=True):
 class AgUiEncoder:
     """Encodes one run from some place on, until it ends or waits."""
 
-    def __init__(self, view: RunView, exchange: StreamRequest, seq: int, log_end: int) -> None:
+    def __init__(
+        self, view: RunView, exchange: StreamRequest, seq: int, log_end: int, notices: RunNotices = NO_NOTICES
+    ) -> None:
         """Start from the view after entry `seq`. The log had `log_end` entries then: waits before may be over."""
+        self._notices = notices
         self._view = view
         self._exchange = exchange
         self._log_end = log_end
@@ -185,6 +191,8 @@ class AgUiEncoder:
         if (problem := view.problem) is not None:
             error = {"message": problem.error, "code": describe_failure(problem).code}
             return b"".join((*frames, encode_frame("RUN_ERROR", **error, **self._build_usage())))
+        if notice := self._notices.describe_budget_wait(view):
+            frames += _encode_message(f"wait_{view.run_id}_{view.waits}", notice)
         ids = {"threadId": self._exchange.thread_id, "runId": self._exchange.run_id}
         return b"".join((*frames, encode_frame("RUN_FINISHED", **ids, **self._build_outcome(), **self._build_usage())))
 
@@ -225,12 +233,13 @@ class AgUiEncoder:
             case TurnFailed():
                 return self._end_turn()
             case CallEnded(result=result):
-                return [] if result.call_id in self._exchange.delivered else [_encode_result(result)]
+                is_child = bool(self._view.calls[result.call_id].parent)
+                return [] if is_child or result.call_id in self._exchange.delivered else [_encode_result(result)]
             case RunEnded(message=message):
                 return [] if message is None else [*self._end_turn(), *_encode_message(message.id, message.text)]
             case CallJudged() | CallStarted() | CallParked() | CallApproved() | CallDenied() | CallAnswered():
                 return []  # the stream's end tells what the run waits for
-            case RunQueued() | RunStarted() | StopRequested() | RunSuspended() | HistoryCompacted():
+            case RunQueued() | RunStarted() | StopRequested() | RunSuspended() | HistoryCompacted() | CallsRequested():
                 return []  # the stream's end tells how the run ended
             case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved() | HistoryRewound():
                 return []

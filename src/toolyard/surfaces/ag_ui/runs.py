@@ -5,12 +5,12 @@ from collections.abc import AsyncGenerator, Sequence
 
 from msgspec import Struct
 
+from toolyard.core.conversation.context.notes import to_notes
 from toolyard.core.conversation.events import RunRequest
-from toolyard.core.conversation.notes import to_notes
 from toolyard.core.conversation.run_state import CallState
 from toolyard.core.conversation.state import State, fold
 from toolyard.core.errors import Invalid, NotFound, Refused, ToolyardError
-from toolyard.core.items import Call
+from toolyard.core.items import Call, get_program_id
 from toolyard.core.ports import Failure, Value
 from toolyard.engine.service import Service
 from toolyard.surfaces.ag_ui.encoder import PROTOCOL_VERSION, AgUiEncoder, StreamRequest, encode_failure, encode_frame
@@ -38,6 +38,7 @@ from toolyard.surfaces.ag_ui.parse import (
 )
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.http.sse import stream_events
+from toolyard.surfaces.shared.runs.notices import RunNotices
 from toolyard.surfaces.shared.threads import (
     CallDecision,
     QuestionReply,
@@ -112,7 +113,8 @@ class AgUiRuns:
             state=body.state or None,
             snapshots=snapshots,
         )
-        encoder = AgUiEncoder(run.view, exchange, run.reader.cursor.seq, run.reader.end)
+        notices = RunNotices(texts=self._service.texts)
+        encoder = AgUiEncoder(run.view, exchange, run.reader.cursor.seq, run.reader.end, notices)
         return stream_events(run.reader, encoder, thread.correlation_id), dict(run.headers)
 
     async def _load(self, thread: Thread) -> State:
@@ -191,9 +193,10 @@ def _read_answers(body: RunInput, state: State) -> Answers:
 
 
 def _has_call(state: State, call_id: str) -> bool:
-    """Return whether a call is in the history or in one of the branches that were left."""
+    """Return whether a call is in the history or in one of the branches that were left, or its program is."""
     histories = (state.full_history, *(branch.history for branch in state.branches))
-    positions = ((history, history.find(call_id)) for history in histories)
+    ids = filter(None, (call_id, get_program_id(call_id)))
+    positions = ((history, history.find(id)) for id in ids for history in histories)
     return any(position is not None and isinstance(history[position], Call) for history, position in positions)
 
 

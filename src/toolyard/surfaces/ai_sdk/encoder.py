@@ -21,6 +21,7 @@ from toolyard.core.conversation.events import (
     CallJudged,
     CallParked,
     CallProgressed,
+    CallsRequested,
     CallStarted,
     ConversationChanged,
     ConversationOpened,
@@ -66,6 +67,7 @@ from toolyard.surfaces.ai_sdk.frames import (
     build_usage,
 )
 from toolyard.surfaces.http.errors import build_error_response
+from toolyard.surfaces.shared.runs.notices import NO_NOTICES, RunNotices
 
 
 class WholeTurnReader:
@@ -99,7 +101,13 @@ _TEXT_TAIL = b"}\n\n"
 class UiMessageEncoder:
     """Encodes one run, until it ends or waits."""
 
-    def __init__(self, view: RunView, log_end: int, answered: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        view: RunView,
+        log_end: int,
+        answered: frozenset[str] = frozenset(),
+        notices: RunNotices = NO_NOTICES,
+    ) -> None:
         """Start from the view. The log had `log_end` entries when it was opened: waits before that may be over.
 
         `answered` are the calls that the client has just answered: it knows of these answers.
@@ -107,6 +115,7 @@ class UiMessageEncoder:
         self._view = view
         self._log_end = log_end
         self._answered = answered
+        self._notices = notices
         self.over = view.end is not None
         self._is_step_open = False
         self._is_step_reused = False
@@ -129,6 +138,8 @@ class UiMessageEncoder:
 
     def closing(self) -> bytes:
         view, pieces = self._view, self._end_step()
+        if notice := self._notices.describe_budget_wait(view):
+            pieces += self._encode_last_text(notice)
         if (problem := view.problem) is not None:
             pieces.append(_encode({"type": "error", "errorText": problem.error}))
         elif view.ending == "cancelled":
@@ -214,7 +225,7 @@ class UiMessageEncoder:
 
     def _encode_durable(self, event: Durable) -> list[bytes]:
         if is_call_event(event):
-            return [*map(_encode, self._build_call_frames(event))]
+            return self._encode_call_event(event)
         if is_turn_event(event):
             return self._encode_turn(event)
         match event:
@@ -222,7 +233,7 @@ class UiMessageEncoder:
                 return self._encode_run_end(event)
             case RunQueued():
                 return self._encode_direct_calls()
-            case RunStarted() | StopRequested() | RunSuspended() | HistoryCompacted():
+            case RunStarted() | StopRequested() | RunSuspended() | HistoryCompacted() | CallsRequested():
                 return []  # what ends the stream is said in `closing`
             case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved() | HistoryRewound():
                 return []
@@ -308,6 +319,20 @@ class UiMessageEncoder:
         delta = _encode({"type": "tool-input-delta", "toolCallId": call.id, "inputTextDelta": arguments})
         return [self._start_input(call.id, call.tool), delta]
 
+    def _encode_call_event(self, event: CallEvent) -> list[bytes]:
+        call = self._view.calls[event.result.call_id if isinstance(event, CallEnded) else event.call_id]
+        if not call.parent:
+            return [*map(_encode, self._build_call_frames(event))]
+        # A message shows a call of a program only if it waits for a person, from then on.
+        if call.awaited is not None and isinstance(event, CallJudged | CallParked):
+            # In another step than the program: clients send the decisions once the last step has no other open call.
+            others = (other for other in self._view.calls.values() if other is not call)
+            pieces = [] if any(other.awaited is not None for other in others) else self._start_step()
+            frame = build_input(call.call, call.arguments, is_client=False)
+            return [*pieces, *map(_encode, [frame, *self._build_call_frames(event)])]
+        was_shown = bool(call.expires_at or call.decisions or call.parked)
+        return [*map(_encode, self._build_call_frames(event))] if was_shown else []
+
     def _build_call_frames(self, event: CallEvent) -> list[Frame]:
         view = self._view
         match event:
@@ -347,14 +372,18 @@ class UiMessageEncoder:
     def _encode_run_end(self, event: RunEnded) -> list[bytes]:
         pieces: list[bytes] = []
         if event.message is not None:
-            pieces += self._start_step()
-            self._begin_turn(len(self._view.turns) + 1)
-            pieces += [self._encode_text(event.message.text), self._end_part()]
+            pieces += self._encode_last_text(event.message.text)
         elif event.ending == "cancelled":
             # A last step without calls. Clients send a message whose last step has the results of all its calls by
             # themselves, and would do so again and again.
             pieces += self._start_step()
         return [*pieces, _encode(build_usage(self._view.usage))]
+
+    def _encode_last_text(self, text: str) -> list[bytes]:
+        """Return a text that is not part of a turn as a step of its own."""
+        step = self._start_step()
+        self._begin_turn(len(self._view.turns) + 1)
+        return [*step, self._encode_text(text), self._end_part()]
 
 
 def _drop_bytes(text: str, sent: int) -> tuple[str, int]:
@@ -367,7 +396,7 @@ def _drop_bytes(text: str, sent: int) -> tuple[str, int]:
 
 def _find_finish_reason(view: RunView) -> str:
     if view.status == "waiting":
-        return "tool-calls"
+        return "other" if view.awaited_budget else "tool-calls"
     finish = view.last_reply.finish if view.last_reply else None
     return _FINISH_REASONS.get(finish or "stop") or ("other" if view.ending == "limit" else "stop")
 

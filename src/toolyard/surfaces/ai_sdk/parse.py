@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from toolyard.core.conversation.context.notes import to_notes
 from toolyard.core.conversation.events import RunRequest
-from toolyard.core.conversation.notes import to_notes
 from toolyard.core.errors import Invalid
 from toolyard.core.items import FilePart, ImagePart, Part, Problem, TextPart
 from toolyard.core.json_types import is_object

@@ -15,6 +15,7 @@ from toolyard.surfaces.http.authorization import PathId
 from toolyard.surfaces.http.openapi import ERRORS, EVENT_STREAM
 from toolyard.surfaces.http.request_context import HttpRequest
 from toolyard.surfaces.http.sse import build_stream_response, stream_events
+from toolyard.surfaces.shared.runs.notices import RunNotices
 from toolyard.surfaces.shared.threads import Thread, ThreadRun, build_threads
 from toolyard.surfaces.surface import Surface
 
@@ -48,7 +49,7 @@ async def chat(request: HttpRequest, data: JSONBody[ChatRequest]) -> Stream:
     except (Invalid, NotFound, Refused) as error:
         # The client shows the text of an error part to its user, and keeps its messages.
         return build_response(stream_failure(error, thread.correlation_id))
-    return stream_run(run, thread, answered)
+    return stream_run(run, thread, RunNotices(texts=request.backend.service.texts), answered)
 
 
 @get(
@@ -62,7 +63,9 @@ async def resume(request: HttpRequest, thread_id: PathId) -> Stream | Response[N
     threads = request.backend.share(build_threads)
     thread = threads.find(request, thread_id)
     run = await threads.follow_open_run(thread)
-    return Response(None, status_code=204) if run is None else stream_run(run, thread)
+    if run is None:
+        return Response(None, status_code=204)
+    return stream_run(run, thread, RunNotices(texts=request.backend.service.texts))
 
 
 @post("/ai-sdk/chat/{thread_id:str}/stop", status_code=200, responses=ERRORS, tags=["ai-sdk"])
@@ -73,8 +76,8 @@ async def stop(request: HttpRequest, thread_id: PathId) -> StopAnswer:
     return StopAnswer(message="The run is stopped")
 
 
-def stream_run(run: ThreadRun, thread: Thread, answered: frozenset[str] = frozenset()) -> Stream:
-    encoder = UiMessageEncoder(run.view, run.reader.end, answered)
+def stream_run(run: ThreadRun, thread: Thread, notices: RunNotices, answered: frozenset[str] = frozenset()) -> Stream:
+    encoder = UiMessageEncoder(run.view, run.reader.end, answered, notices)
     pieces = stream_events(WholeTurnReader(run.reader), encoder, thread.correlation_id)
     return build_response(pieces, run.headers)
 

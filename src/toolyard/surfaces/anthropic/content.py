@@ -102,12 +102,12 @@ class MessageReader:
         fields: list[BlockFields] = []
         parts: list[Part] = []
         for number, block in enumerate(blocks):
-            place = f"{key}.{number}"
+            block_key = f"{key}.{number}"
             if block.get("type") == "tool_result":
-                self._add_result(builder, index, block, place)
+                self._add_result(builder, index, block, block_key)
                 continue
-            parts.append(read_part(block, place))
-            fields.append(_read_fields(block, place))
+            parts.append(read_part(block, block_key))
+            fields.append(_read_fields(block, block_key))
         if not parts and blocks:
             return
         if not any(not isinstance(part, TextPart) or part.text.strip() for part in parts):
@@ -151,36 +151,36 @@ class MessageReader:
         references: list[str] = []
         marks: list[Mark] = []
         for number, block in enumerate(list_blocks("" if content is None else content, key)):
-            place = f"{key}.{number}"
-            if mark := read_mark(block, place):
+            block_key = f"{key}.{number}"
+            if mark := read_mark(block, block_key):
                 marks.append(mark)
             if block.get("type") != "tool_reference":
-                parts.append(read_part(block, place))
+                parts.append(read_part(block, block_key))
             elif not self._provider:
-                raise invalid_field(place, "tool_reference is Anthropic's, and this model is another provider's")
+                raise invalid_field(block_key, "tool_reference is Anthropic's, and this model is another provider's")
             else:
-                references.append(require_text(block, "tool_name", place))
+                references.append(require_text(block, "tool_name", block_key))
         return parts, references, marks
 
     def _add_assistant(self, builder: ItemBuilder, index: int, content: object, key: str) -> None:
         builder.require_results(index)
         for number, block in enumerate(list_blocks(content, key)):
-            place = f"{key}.{number}"
+            block_key = f"{key}.{number}"
             match block.get("type"):
                 case "text":
-                    self._add_text(builder, index, block, place)
+                    self._add_text(builder, index, block, block_key)
                 case "thinking" | "redacted_thinking":
-                    self._add_thinking(builder, index, block, place)
+                    self._add_thinking(builder, index, block, block_key)
                 case "tool_use" | "mcp_tool_use":
-                    self._add_call(builder, index, number, block, place)
+                    self._add_call(builder, index, number, block, block_key)
                 case "mcp_tool_result":
-                    self._add_result(builder, index, block, place)
+                    self._add_result(builder, index, block, block_key)
                 case "server_tool_use":
-                    self._add_hosted_call(builder, index, block, place)
+                    self._add_hosted_call(builder, index, block, block_key)
                 case str() as kind if kind.endswith(RESULT_SUFFIX):
-                    self._add_hosted_result(builder, index, block, kind, place)
+                    self._add_hosted_result(builder, index, block, kind, block_key)
                 case kind:
-                    raise invalid_field(place, f"a block of the type {str(kind)[:40]!r} cannot be read here")
+                    raise invalid_field(block_key, f"a block of the type {str(kind)[:40]!r} cannot be read here")
 
     def _add_text(self, builder: ItemBuilder, index: int, block: Block, key: str) -> None:
         text, mark = require_text(block, "text", key), read_mark(block, key)

@@ -46,8 +46,8 @@ from toolyard.surfaces.anthropic.message import (
 )
 from toolyard.surfaces.http.errors import ModelFailed
 from toolyard.surfaces.shared.call_ids import encode_call_id
-from toolyard.surfaces.shared.run_notices import get_first_notice
-from toolyard.surfaces.shared.streamed_arguments import StreamedCall, cut_sent, find_missing
+from toolyard.surfaces.shared.runs.notices import get_first_notice
+from toolyard.surfaces.shared.runs.streamed_arguments import StreamedCall, cut_sent, find_missing
 from toolyard.surfaces.shared.whole_history.answers import (
     build_toolyard_answer,
     list_client_calls,
@@ -159,7 +159,7 @@ class MessageEncoder:
                 return b"".join([self._encode_turn_item(item) for item in items]) + self._close()
             case CallEnded(result=result):
                 call = self._view.calls[result.call_id]
-                is_shown = not call.call.ran_at and not self._view.is_client_tool(call.call.tool)
+                is_shown = not (call.parent or call.call.ran_at or self._view.is_client_tool(call.call.tool))
                 return b"".join(map(self._encode_block, build_server_call(call))) if is_shown else b""
             case RunEnded(message=ModelText(text=text)) if not wants_only_final_text(self._view):
                 return self._encode_block(build_text_block(text))

@@ -11,6 +11,7 @@ from litestar.openapi.datastructures import ResponseSpec
 from msgspec import UNSET, Struct, UnsetType
 
 from toolyard.core.errors import ToolyardError
+from toolyard.core.model_failures import BUDGET_EXCEEDED
 from toolyard.surfaces.http.errors import build_error_response, describe_error
 from toolyard.surfaces.http.model_failures import OVERLOADED, OVERLOADED_STATUS
 from toolyard.surfaces.http.openapi import describe_errors
@@ -41,7 +42,7 @@ _RATE_PREFIX, _OWN_RATE_PREFIX = "x-ratelimit-", "anthropic-ratelimit-requests-"
 RATE_HEADERS = tuple(_OWN_RATE_PREFIX + name for name in ("limit", "remaining", "reset"))
 
 
-class ErrorFields(Struct, frozen=True, kw_only=True):
+class AnthropicErrorFields(Struct, frozen=True, kw_only=True):
     type: ErrorKind
     message: str
     details: dict[str, object] | UnsetType = UNSET
@@ -51,7 +52,7 @@ class ErrorFields(Struct, frozen=True, kw_only=True):
 class AnthropicError(Struct, frozen=True, kw_only=True):
     """The body of every response that is not a success, and the last event of a stream that fails."""
 
-    error: ErrorFields
+    error: AnthropicErrorFields
     request_id: str
     type: Literal["error"] = "error"
 
@@ -60,6 +61,8 @@ def encode_error(status: int, body: ErrorBody, headers: dict[str, str]) -> Error
     """Return an error response in Anthropic's shape."""
     if body.details.get("code") == OVERLOADED:
         status = OVERLOADED_STATUS
+    elif body.error_type == BUDGET_EXCEEDED:
+        status = 429
     elif status == 422 and body.details.get("field") == "model":
         status = 404
     status = _STATUSES.get(status, status)
@@ -67,7 +70,9 @@ def encode_error(status: int, body: ErrorBody, headers: dict[str, str]) -> Error
     text = describe_error(body)
     message = text if len(text) <= MAX_MESSAGE_CHARS else f"{text[: MAX_MESSAGE_CHARS - 1]}…"
     details = {name: value for name, value in body.details.items() if name in ("error_code", "unsupported")}
-    fields = ErrorFields(type=kind, message=message, details=details or UNSET)
+    if body.error_type == BUDGET_EXCEEDED:
+        details["error_code"] = "insufficient_quota"
+    fields = AnthropicErrorFields(type=kind, message=message, details=details or UNSET)
     error = AnthropicError(error=fields, request_id=body.correlation_id)
     return ErrorAnswer(status=status, body=error, headers=name_headers(body.correlation_id, headers))
 

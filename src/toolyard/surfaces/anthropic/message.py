@@ -17,7 +17,7 @@ from toolyard.core.messages_blocks import (
     unseal,
 )
 from toolyard.surfaces.shared.call_ids import encode_call_id
-from toolyard.surfaces.shared.run_notices import get_first_notice
+from toolyard.surfaces.shared.runs.notices import get_first_notice
 from toolyard.surfaces.shared.whole_history.answers import (
     ToolyardAnswer,
     build_toolyard_answer,

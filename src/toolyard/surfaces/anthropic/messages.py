@@ -9,7 +9,7 @@ from litestar.response import Stream
 from msgspec import Struct
 
 from toolyard.core.caller import Caller
-from toolyard.core.conversation.token_estimate import estimate_text_tokens, estimate_tokens
+from toolyard.core.conversation.context.token_estimate import estimate_text_tokens, estimate_tokens
 from toolyard.core.items import Item
 from toolyard.core.messages_blocks import WIRE, join_system
 from toolyard.core.tools.definition import Tool
@@ -38,7 +38,7 @@ from toolyard.surfaces.http.event_stream import detach_on_disconnect
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.http.sse import build_stream_response
 from toolyard.surfaces.shared.history import MAX_BATCH, read_history
-from toolyard.surfaces.shared.run_notices import build_notices
+from toolyard.surfaces.shared.runs.notices import build_notices
 from toolyard.surfaces.shared.whole_history.run_starter import (
     AdmittedRun,
     ParsedRequest,

@@ -19,7 +19,7 @@ from toolyard.core.messages_blocks import (
     ThinkingFields,
     seal,
 )
-from toolyard.core.settings.options import MAX_TOKENS, Options, Thinking
+from toolyard.core.settings.models.options import MAX_TOKENS, Options, Thinking
 from toolyard.core.tools.web_search_rule import SearchMode, parse_search
 from toolyard.surfaces.anthropic.blocks import count_marks, list_blocks, read_mark
 from toolyard.surfaces.anthropic.content import SentMessage

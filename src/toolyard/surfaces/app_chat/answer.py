@@ -14,8 +14,8 @@ from toolyard.core.conversation.run_view import CallView, OpenRuns, RunView
 from toolyard.core.items import Problem
 from toolyard.surfaces.http.model_failures import describe_failure
 from toolyard.surfaces.shared.call_ids import encode_call_id
-from toolyard.surfaces.shared.run_answer import WaitingCall, build_waiting_call
-from toolyard.surfaces.shared.run_notices import RunNotices, join_notice
+from toolyard.surfaces.shared.runs.answer import WaitingCall, build_waiting_call
+from toolyard.surfaces.shared.runs.notices import RunNotices, join_notice
 
 StopReason = Literal["done", "max_tool_turns", "max_session_turns", "limit", "cancelled", "failed"]
 _STOP_REASONS: Mapping[str, StopReason] = {
@@ -61,6 +61,8 @@ class AppWaitingAnswer(_AnswerBase, kw_only=True, rename="camel"):
     waiting: list[WaitingCall]
     message: AnswerMessage | None = None
     """The model's text before the calls, and a sentence of the server that says what the run waits for."""
+    budget: str = ""
+    """The budget that the run waits for, until its amount is raised."""
     type: Literal["waiting"] = "waiting"
 
 
@@ -176,6 +178,7 @@ class AnswerBuilder:
             correlation_id=front.correlation_id,
             waiting=others,
             message=AnswerMessage(content=content) if content else None,
+            budget=front.awaited_budget,
             overridden_tools=self.overridden,
         )
 

@@ -102,7 +102,8 @@ class AppFunction(Struct, kw_only=True):
 class AppTool(AppFunction, kw_only=True):
     """A tool that the app runs; `timeoutSeconds` is how long the run waits for its result.
 
-    `examples` are requests that the tool is meant for; `sources` names, for a parameter, the tool whose result has its
+    `examples` are requests that the tool is meant for; `propose` are further ones that are statements, for which the
+    offline model asks before it runs the tool; `sources` names, for a parameter, the tool whose result has its
     value. `readOnly`, `destructive`, `openWorld` and `idempotent` describe its effects; MCP `annotations` only add
     caution.
     """
@@ -111,6 +112,7 @@ class AppTool(AppFunction, kw_only=True):
     function: AppFunction | None = None
     timeout_s: Annotated[float, Meta(gt=0, le=86_400)] | None = field(default=None, name="timeoutSeconds")
     examples: Annotated[list[ShortText], Meta(max_length=20)] = []
+    propose: Annotated[list[ShortText], Meta(max_length=20)] = []
     sources: Annotated[dict[ShortText, ShortText], Meta(max_length=100)] = {}
     read_only: bool = field(default=False, name="readOnly")
     destructive: bool = False
@@ -204,6 +206,7 @@ def parse_tool(body: AppTool, index: int) -> Tool:
     tool = msgspec.structs.replace(
         built,
         examples=tuple(body.examples),
+        propose=tuple(body.propose),
         sources=body.sources,
         read_only=body.read_only and not destructive and hints.get("readOnlyHint") is not False,
         destructive=destructive,

@@ -15,9 +15,9 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from toolyard.core.conversation.commands import Change
+from toolyard.core.conversation.context.notes import to_notes
 from toolyard.core.conversation.cursor import Cursor, parse_cursor
 from toolyard.core.conversation.events import RequestKey, RunRequest
-from toolyard.core.conversation.notes import to_notes
 from toolyard.core.conversation.run_view import OpenRuns
 from toolyard.core.conversation.settings import Settings, SettingsChange
 from toolyard.core.errors import NotFound, Refused
@@ -51,8 +51,8 @@ from toolyard.surfaces.shared.answer_options import AnswerFields
 from toolyard.surfaces.shared.call_ids import parse_call_id
 from toolyard.surfaces.shared.chat_messages import build_title
 from toolyard.surfaces.shared.history import find_used_ids, read_history
-from toolyard.surfaces.shared.run_answer import ANSWER_GRACE_S
-from toolyard.surfaces.shared.run_notices import RunNotices, build_notices
+from toolyard.surfaces.shared.runs.answer import ANSWER_GRACE_S
+from toolyard.surfaces.shared.runs.notices import RunNotices, build_notices
 from toolyard.surfaces.shared.waiting_sentences import remove_sentences
 from toolyard.surfaces.surface import Surface
 

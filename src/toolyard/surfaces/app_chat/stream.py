@@ -9,8 +9,8 @@ from toolyard.core.conversation.events import Entry, Published, RunEnded, RunSus
 from toolyard.engine.log.readers import Reader
 from toolyard.surfaces.app_chat.answer import AnswerBuilder, AppAnswer
 from toolyard.surfaces.http.sse import NO_HEADERS, encode_event, stream_events
-from toolyard.surfaces.shared.run_encoder import ObjectFraming, encode_objects
-from toolyard.surfaces.shared.stream_objects import build_wait
+from toolyard.surfaces.shared.runs.encoder import ObjectFraming, encode_objects
+from toolyard.surfaces.shared.runs.stream_objects import build_wait
 
 T = TypeVar("T")
 

@@ -3,7 +3,6 @@
 from litestar import get
 from msgspec import Struct
 
-from toolyard.core.settings.prices import Price
 from toolyard.surfaces.http.openapi import ERRORS
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 
@@ -15,10 +14,15 @@ class Me(Struct, kw_only=True):
     roles: list[str]
     tenant: str
     division: str
+    key: str
+    """The name of the API key, also of one that opened a session; empty without one."""
     keyless: bool
     model: str
-    prices: dict[str, Price]
     keeps_requests: bool
+    max_file_bytes: int
+    """The largest file that `POST /files/text` takes."""
+    reads_documents: bool
+    """Whether it takes Word, Excel, PowerPoint and HTML."""
     success: bool = True
 
 
@@ -32,10 +36,12 @@ async def me(request: HttpRequest) -> Me:
         roles=sorted(caller.roles),
         tenant=caller.tenant,
         division=caller.division,
+        key=caller.key,
         keyless=access.is_local,
         model=service.models.default,
-        prices=dict(service.prices),
         keeps_requests=service.wire_log is not None,
+        max_file_bytes=request.backend.max_file_bytes,
+        reads_documents=service.documents.is_installed,
     )
 
 

@@ -3,8 +3,8 @@
 from litestar import get
 from msgspec import Struct
 
-from toolyard.core.settings.model_cards import ModelCard
-from toolyard.core.settings.model_names import OFFLINE
+from toolyard.core.settings.models.cards import ModelCard
+from toolyard.core.settings.models.names import OFFLINE
 from toolyard.models.providers import PROVIDERS, describe_setup
 from toolyard.surfaces.http.openapi import ERRORS
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from toolyard.core.caller import Caller
 from toolyard.core.errors import NotFound, Refused
 from toolyard.core.masking import mask_addresses
-from toolyard.core.settings.model_cards import ProviderCard
+from toolyard.core.settings.models.cards import ProviderCard
 from toolyard.models.provider_check import ProviderCheck
 from toolyard.surfaces.http.authorization import PathId, require_server_admin
 from toolyard.surfaces.http.openapi import ERRORS

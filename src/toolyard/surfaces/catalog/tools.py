@@ -14,6 +14,8 @@ class ToolCard(Struct, kw_only=True):
     """A tool, where it runs, and the rules that apply to it."""
 
     name: str
+    title: str
+    """What people read in place of the name; empty if it has none."""
     description: str
     parameters: dict[str, object]
     venue: str
@@ -57,6 +59,7 @@ ROUTES = (list_tools,)
 def build_tool_card(tool: Tool) -> ToolCard:
     return ToolCard(
         name=tool.name,
+        title=tool.title,
         description=tool.description,
         parameters=tool.parameters,
         venue=tool.venue,

@@ -17,7 +17,7 @@ from toolyard.core.conversation.commands import Answer, Approve, Deny
 from toolyard.core.conversation.events import CallJudged, Remember, Reply
 from toolyard.core.conversation.state import State
 from toolyard.core.errors import NotFound, Refused
-from toolyard.core.items import Call
+from toolyard.core.items import Call, get_program_id
 from toolyard.engine.service import Service
 from toolyard.surfaces.http.authorization import PathId, load_state, require_admin
 from toolyard.surfaces.http.openapi import ERRORS
@@ -189,9 +189,8 @@ async def submit_for_call(submission: Awaitable[object], state: State, call_id: 
     try:
         await submission
     except Refused:
-        exists = call_id in state.calls or any(
-            isinstance(item, Call) and item.id == call_id for item in state.full_history
-        )
-        if exists:
+        # The calls of a program that has ended are in the log only.
+        ids = {call_id, get_program_id(call_id)}
+        if call_id in state.calls or any(isinstance(item, Call) and item.id in ids for item in state.full_history):
             raise
         raise NotFound(f"there is no call {call_id[:80]!r} in this conversation") from None

@@ -8,8 +8,8 @@ from msgspec import UNSET, Meta, Struct
 from msgspec.structs import asdict
 
 from toolyard.core.conversation.commands import Change
+from toolyard.core.conversation.context.notes import MAX_NAME_CHARS, MAX_NOTE_CHARS, Note, NoteEdit
 from toolyard.core.conversation.events import ConversationChanged
-from toolyard.core.conversation.notes import MAX_NAME_CHARS, MAX_NOTE_CHARS, Note, NoteEdit
 from toolyard.core.conversation.settings import Settings, SettingsChange
 from toolyard.core.errors import NotFound
 from toolyard.core.store import RequestRecord

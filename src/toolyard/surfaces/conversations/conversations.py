@@ -1,7 +1,7 @@
 """`/conversations`: create, list, search, show, change and delete conversations."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 import msgspec
@@ -13,12 +13,13 @@ from msgspec.structs import replace
 from toolyard.core.conversation.branches import Branch
 from toolyard.core.conversation.commands import Change, Delete, Open
 from toolyard.core.conversation.history import History
-from toolyard.core.conversation.settings import Settings, SettingsChange
+from toolyard.core.conversation.search_texts import Passage
+from toolyard.core.conversation.settings import Place, Settings, SettingsChange
 from toolyard.core.conversation.state import State
 from toolyard.core.items import Call, Item, Reasoning
 from toolyard.core.settings.limits import Limits
-from toolyard.core.settings.options import Options, check_options
-from toolyard.core.store import ConversationCard
+from toolyard.core.settings.models.options import Options, check_options
+from toolyard.core.store import KEPT, LISTED, CardPlace, ConversationCard
 from toolyard.core.tools.web_search_rule import SearchMode
 from toolyard.engine.access.presets import ALL_TOOLS
 from toolyard.engine.service import Service
@@ -47,10 +48,24 @@ Whose = Annotated[
 ]
 
 
+PlaceFilter = Annotated[
+    Literal["listed", "pinned", "archived", "any"],
+    QueryParameter(description="Which of them: `listed` are all but the archived ones"),
+]
+_PLACES: dict[str, tuple[CardPlace, ...]] = {
+    "listed": LISTED,
+    "pinned": ("pinned",),
+    "archived": ("archived",),
+    "any": KEPT,
+}
+
+
 class NewConversation(WebSearchFields, kw_only=True):
     """The settings of a new conversation; the server's defaults apply to those that are left out."""
 
     title: Title
+    auto_title: bool = False
+    """Whether a model replaces the title once the first answer is there, unless somebody sets another one before."""
     description: Description = ""
     system_prompt: Prompt = ""
     max_turns: Turns | None = None
@@ -68,6 +83,8 @@ class ConversationChange(WebSearchFields, kw_only=True):
     """New values for some settings; those that are null or left out stay unchanged."""
 
     title: Title | None = None
+    place: Place | None = None
+    """`pinned`, `archived`, or empty for neither."""
     description: Description | None = None
     system_prompt: Prompt | None = None
     max_turns: Turns | None = None
@@ -88,6 +105,10 @@ class ConversationSummary(Struct, kw_only=True):
     description: str
     created_at: str
     updated_at: str
+    place: CardPlace = ""
+    """`pinned`, `archived`, or empty for neither. Lists leave out the archived ones."""
+    passage: Passage | None = None
+    """In the results of a search: the first message with the text; null if only the title or description has it."""
 
 
 class ForkOrigin(Struct, kw_only=True):
@@ -110,6 +131,8 @@ class BranchSummary(Struct, kw_only=True):
 
 
 class Conversation(ConversationSummary, kw_only=True):
+    auto_title: bool
+    """Whether a model is still to write the title, after the first answer."""
     system_prompt: str
     max_turns: int
     max_tokens: int | None
@@ -159,12 +182,15 @@ class ConversationDeleted(Struct, kw_only=True):
     success: bool = True
 
 
-async def list_page(request: HttpRequest, limit: int, after: str, whose: str, text: str = "") -> ConversationList:
+async def list_page(
+    request: HttpRequest, limit: int, after: str, whose: str, place: str, text: str = ""
+) -> ConversationList:
     caller, position = get_request_context(request.scope).caller, parse_position(after)
-    cards = await request.backend.service.conversations.list_cards(
-        caller, text=text, after=position, limit=limit + 1, everyone=whose == "tenant"
+    conversations = request.backend.service.conversations
+    cards = await conversations.list_cards(
+        caller, text=text, after=position, limit=limit + 1, everyone=whose == "tenant", places=_PLACES[place]
     )  # one more than requested, to know whether there is another page
-    return build_list(cards, limit)
+    return build_list(cards, limit, await conversations.find_passages(cards[:limit], text) if text else {})
 
 
 @post("/conversations", responses=ERRORS, tags=["conversations"])
@@ -186,10 +212,14 @@ async def create(request: HttpRequest, data: JSONBody[NewConversation]) -> Respo
 
 @get("/conversations", responses=ERRORS, tags=["conversations"])
 async def list_all(
-    request: HttpRequest, limit: PageSize = 50, after: PageAfter = "", whose: Whose = "mine"
+    request: HttpRequest,
+    limit: PageSize = 50,
+    after: PageAfter = "",
+    whose: Whose = "mine",
+    place: PlaceFilter = "listed",
 ) -> ConversationList:
     """List conversations, the most recently changed first."""
-    return await list_page(request, limit, after, whose)
+    return await list_page(request, limit, after, whose, place)
 
 
 @get("/conversations/search", responses=ERRORS, tags=["conversations"])
@@ -199,9 +229,10 @@ async def search(
     limit: PageSize = 50,
     after: PageAfter = "",
     whose: Whose = "mine",
+    place: PlaceFilter = "listed",
 ) -> ConversationList:
     """List conversations that have a text in the title, the description or a message, ignoring case."""
-    return await list_page(request, limit, after, whose, q)
+    return await list_page(request, limit, after, whose, place, q)
 
 
 @get("/conversations/{conversation_id:str}", responses=ERRORS, tags=["conversations"])
@@ -226,16 +257,27 @@ async def change(
 
 
 @delete("/conversations/{conversation_id:str}", status_code=200, responses=ERRORS, tags=["conversations"])
-async def remove(request: HttpRequest, conversation_id: PathId) -> ConversationDeleted:
+async def remove(
+    request: HttpRequest,
+    conversation_id: PathId,
+    undo: Annotated[bool, QueryParameter(description="Whether it can be restored for 30 seconds")] = False,
+) -> ConversationDeleted:
     """Delete a conversation with everything that belongs to it. Its run is stopped."""
     context = get_request_context(request.scope)
-    await request.backend.service.conversations.submit(
-        conversation_id, Delete(by=context.caller, correlation_id=context.correlation_id)
-    )
+    delete = Delete(by=context.caller, correlation_id=context.correlation_id, can_be_undone=undo)
+    await request.backend.service.conversations.submit(conversation_id, delete)
     return ConversationDeleted(message=f"Conversation {conversation_id!r} deleted")
 
 
-ROUTES = (create, list_all, search, show, change, remove)
+@post("/conversations/{conversation_id:str}/restore", status_code=200, responses=ERRORS, tags=["conversations"])
+async def restore(request: HttpRequest, conversation_id: PathId) -> ConversationAnswer:
+    """Undo a deletion with `undo` of the last 30 seconds. Runs that it stopped stay stopped."""
+    service = request.backend.service
+    await service.conversations.restore(conversation_id, get_request_context(request.scope).caller)
+    return await load_answer(service, request, conversation_id, "Conversation restored")
+
+
+ROUTES = (create, list_all, search, show, change, remove, restore)
 
 
 async def load_answer(service: Service, request: HttpRequest, conversation_id: str, message: str) -> ConversationAnswer:
@@ -253,6 +295,7 @@ def parse_new(data: NewConversation, default: Settings, server_limits: Limits) -
     return replace(
         default,
         title=data.title,
+        auto_title=data.auto_title,
         description=data.description,
         system_prompt=data.system_prompt or default.system_prompt,
         model=data.model or default.model,
@@ -269,6 +312,7 @@ def parse_new(data: NewConversation, default: Settings, server_limits: Limits) -
 def parse_change(data: ConversationChange, server_limits: Limits) -> SettingsChange:
     return SettingsChange(
         title=UNSET if data.title is None else data.title,
+        place=UNSET if data.place is None else data.place,
         description=UNSET if data.description is None else data.description,
         system_prompt=UNSET if data.system_prompt is None else data.system_prompt,
         model=UNSET if data.model is None else data.model,
@@ -309,6 +353,7 @@ def build_conversation(
     settings, run, full_history, origin = state.settings, state.run, state.full_history, state.origin
     return Conversation(
         **msgspec.structs.asdict(build_summary(card)),
+        auto_title=settings.auto_title,
         system_prompt=settings.system_prompt,
         max_turns=resolve_max_turns(settings, server_limits),
         max_tokens=settings.max_tokens or None,
@@ -329,7 +374,7 @@ def build_conversation(
     )
 
 
-def build_summary(card: ConversationCard) -> ConversationSummary:
+def build_summary(card: ConversationCard, passage: Passage | None = None) -> ConversationSummary:
     return ConversationSummary(
         id=card.id,
         user=card.user,
@@ -337,13 +382,15 @@ def build_summary(card: ConversationCard) -> ConversationSummary:
         description=card.description,
         created_at=to_iso_time(card.created_at),
         updated_at=to_iso_time(card.updated_at),
+        place=card.place,
+        passage=passage,
     )
 
 
-def build_list(cards: Sequence[ConversationCard], limit: int) -> ConversationList:
+def build_list(cards: Sequence[ConversationCard], limit: int, passages: Mapping[str, Passage]) -> ConversationList:
     page = cards[:limit]
     return ConversationList(
-        conversations=[build_summary(card) for card in page],
+        conversations=[build_summary(card, passages.get(card.id)) for card in page],
         count=len(page),
         next=encode_position(page[-1].position) if len(cards) > limit else None,
         message=f"{len(page)} conversations" + (", and there are more" if len(cards) > limit else ""),

@@ -5,12 +5,22 @@ from typing import Annotated
 import msgspec
 from litestar import delete, get, put
 from litestar.params import JSONBody, QueryParameter
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from toolyard.core.caller import Caller
-from toolyard.core.settings.model_names import PLAIN, PRESET_PREFIX, is_only_for_requests
-from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
-from toolyard.engine.access.presets import ALL_TOOLS, Preset, may_edit_preset
+from toolyard.core.conversation.context.token_estimate import estimate_text_tokens
+from toolyard.core.settings.models.names import PLAIN, PRESET_PREFIX, is_only_for_requests
+from toolyard.core.settings.models.options import DEFAULT_OPTIONS, Options
+from toolyard.engine.access.presets import (
+    ALL_TOOLS,
+    MAX_FILE_BYTES,
+    MAX_PRESET_FILES,
+    KeptFile,
+    Preset,
+    PresetFile,
+    may_edit_preset,
+)
+from toolyard.surfaces.conversations.attachments import clean_name
 from toolyard.surfaces.conversations.conversations import (
     Count,
     ModelName,
@@ -43,8 +53,23 @@ class PresetSettings(Struct, forbid_unknown_fields=True, kw_only=True):
     tools: ToolNames = field(default_factory=lambda: [ALL_TOOLS])
 
 
+class NewPresetFile(Struct, forbid_unknown_fields=True, kw_only=True):
+    name: Annotated[str, Meta(min_length=1, max_length=200)]
+    text: Annotated[str, Meta(max_length=1_000_000)] | None = None
+    """Null or left out keeps the file of this name that the preset has."""
+
+
+class PresetFileView(Struct, kw_only=True):
+    name: str
+    bytes: int
+    tokens: int
+    """The estimated tokens that it takes in every turn."""
+
+
 class NewPreset(Struct, forbid_unknown_fields=True, kw_only=True):
     settings: PresetSettings
+    files: Annotated[list[NewPresetFile], Meta(max_length=100)] | None = None
+    """Texts for the model, at most 8 with 64,000 bytes together; null or left out keeps those that it has."""
     shared: bool = False
     """Whether everybody of the tenant may use it."""
 
@@ -57,6 +82,9 @@ class PresetView(Struct, kw_only=True):
     editable: bool
     """Whether the caller may change and delete it."""
     settings: PresetSettings
+    files: list[PresetFileView]
+    tokens: int
+    """The estimated tokens of its prompt and its files, which every turn takes."""
 
 
 class PresetAnswer(Struct, kw_only=True):
@@ -68,6 +96,10 @@ class PresetAnswer(Struct, kw_only=True):
 class PresetList(Struct, kw_only=True):
     presets: list[PresetView]
     count: int
+    max_files: int = MAX_PRESET_FILES
+    """How many files a preset may hold."""
+    max_files_bytes: int = MAX_FILE_BYTES
+    """The bytes that all files of a preset may have together, as the model reads them."""
     success: bool = True
 
 
@@ -95,7 +127,8 @@ async def save_preset(request: HttpRequest, name: PathId, data: JSONBody[NewPres
     check_default_options(data.settings.options)
     check_max_turns(data.settings.max_turns or 0, service.runs.limits_for(caller))
     settings = msgspec.json.encode(data.settings)
-    preset = await service.presets.save(caller, name, settings, shared=data.shared)
+    files = None if data.files is None else [parse_file(file, index) for index, file in enumerate(data.files)]
+    preset = await service.presets.save(caller, name, settings, shared=data.shared, files=files)
     return PresetAnswer(preset=build_preset_view(preset, caller), message=f"the preset {name!r} is saved")
 
 
@@ -121,11 +154,21 @@ def check_preset_name(name: str) -> None:
         raise invalid_field("name", f"must have 1 to {MAX_NAME_CHARS} printable characters, without /")
 
 
+def parse_file(file: NewPresetFile, index: int) -> PresetFile | KeptFile:
+    if not (name := clean_name(file.name)):
+        raise invalid_field(f"files.{index}.name", "must have a printable character")
+    return KeptFile(name=name) if file.text is None else PresetFile(name=name, text=file.text)
+
+
 def build_preset_view(preset: Preset, caller: Caller) -> PresetView:
+    settings = msgspec.json.decode(preset.settings, type=PresetSettings)
+    files = [PresetFileView(name=file.name, bytes=len(file.text.encode()), tokens=file.tokens) for file in preset.files]
     return PresetView(
         name=preset.name,
         user=preset.user,
         shared=preset.shared,
         editable=may_edit_preset(caller, preset),
-        settings=msgspec.json.decode(preset.settings, type=PresetSettings),
+        settings=settings,
+        files=files,
+        tokens=estimate_text_tokens(settings.system_prompt) + sum(file.tokens for file in files),
     )

@@ -6,18 +6,19 @@ from toolyard.surfaces.conversations import (
     context,
     conversations,
     direct_calls,
-    export,
+    feedback,
     messages,
     presets,
     runs,
-    shares,
     tool_events,
     tools,
 )
+from toolyard.surfaces.conversations.sharing import export, shares
 from toolyard.surfaces.surface import Surface
 
 _MODULES = (
-    conversations, messages, context, tools, runs, tool_events, branches, calls, direct_calls, export, shares, presets
+    conversations, messages, context, tools, runs, tool_events, branches, calls, direct_calls, feedback, export, shares,
+    presets
 )  # fmt: skip
 
 

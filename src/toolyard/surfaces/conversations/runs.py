@@ -29,9 +29,9 @@ from toolyard.surfaces.http.request_context import HttpRequest, RequestContext, 
 from toolyard.surfaces.http.sse import build_stream_response, stream_events
 from toolyard.surfaces.shared.answer_options import AnswerFields
 from toolyard.surfaces.shared.chat_messages import MessageId
-from toolyard.surfaces.shared.run_answer import ChatAnswer, wait_for_answer
-from toolyard.surfaces.shared.run_encoder import EntryEncoder, ObjectEncoder, start_and_stream
-from toolyard.surfaces.shared.run_notices import build_notices
+from toolyard.surfaces.shared.runs.answer import ChatAnswer, wait_for_answer
+from toolyard.surfaces.shared.runs.encoder import EntryEncoder, ObjectEncoder, start_and_stream
+from toolyard.surfaces.shared.runs.notices import build_notices
 
 CONVERSATION_PATH = "/conversations/{conversation_id:str}"
 JSON = "application/json"
@@ -114,7 +114,8 @@ async def chat(
             and await service.conversations.find_request(key) is None
         ):
             raise invalid_field("content", "must not be empty, unless the last message has no answer yet")
-        start = replace(parse_chat(data, attached, context, limits, service), request=key)
+        instructions = await service.instructions.read(context.caller)
+        start = replace(parse_chat(data, attached, context, limits, service, instructions), request=key)
         if request.accept.best_match([JSON, EVENT_STREAM]) == EVENT_STREAM:
             return await start_and_stream(service, request, conversation_id, start, headers)
         started = await service.runs.start(conversation_id, start, include_argument_deltas=False)
@@ -191,7 +192,12 @@ def parse_attached(data: ChatBody, state: State) -> list[Part]:
 
 
 def parse_chat(
-    data: ChatBody, attached: Sequence[Part], context: RequestContext, limits: Limits, service: Service
+    data: ChatBody,
+    attached: Sequence[Part],
+    context: RequestContext,
+    limits: Limits,
+    service: Service,
+    instructions: str,
 ) -> Start:
     clock = service.clock
     message_id = data.message_id or clock.new_id("item")
@@ -206,6 +212,7 @@ def parse_chat(
             model=data.model,
             limits=limits,
             web_search=data.search_mode,
+            instructions=instructions,
             options=data.answer_options,
             language=data.language,
         ),

@@ -6,7 +6,7 @@ from litestar import get
 from litestar.response import Stream
 
 from toolyard.core.conversation.cursor import Cursor
-from toolyard.core.conversation.events import CallEnded, Entry, Published, RunQueued, TurnEnded
+from toolyard.core.conversation.events import CallEnded, CallsRequested, Entry, Published, RunQueued, TurnEnded
 from toolyard.core.conversation.history import find_open_calls
 from toolyard.core.items import Call, Item, ModelText, Result
 from toolyard.surfaces.http.authorization import PathId, load_state
@@ -14,7 +14,7 @@ from toolyard.surfaces.http.openapi import ERRORS, EVENT_STREAM
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.http.sse import build_stream_response, encode_event, stream_events
 from toolyard.surfaces.shared.chat_messages import to_iso_time
-from toolyard.surfaces.shared.run_encoder import ObjectFraming
+from toolyard.surfaces.shared.runs.encoder import ObjectFraming
 
 Fields = dict[str, object]
 
@@ -61,7 +61,7 @@ def encode_calls(entry: Entry) -> bytes:
         case RunQueued(input=items):
             # The input may hold a history whose calls have their results already: only open calls are new.
             events = _iter_call_events(find_open_calls(items))
-        case TurnEnded(items=items):
+        case TurnEnded(items=items) | CallsRequested(calls=items):
             events = _iter_call_events(items)
         case CallEnded(result=result):
             events = iter([_build_result_event(result)])

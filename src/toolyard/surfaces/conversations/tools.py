@@ -36,6 +36,8 @@ class AvailableTool(Struct, kw_only=True):
     server_name: str
     server_slug: str
     tool_name: str
+    tool_title: str
+    """What people read in place of the name; empty if it has none."""
     tool_description: str
     input_schema: dict[str, object]
 
@@ -138,6 +140,7 @@ def build_available_tool(tool: Tool) -> AvailableTool:
         server_name=server,
         server_slug=server,
         tool_name=get_remote_name(tool),
+        tool_title=tool.title,
         tool_description=tool.description,
         input_schema=tool.parameters,
     )

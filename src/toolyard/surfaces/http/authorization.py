@@ -32,7 +32,8 @@ async def record_refusal(error: Exception, scope: Scope) -> None:
     action = cast("AuditAction | None", handler.opt.get("audited_as")) if handler is not None else None
     record = cast("RecordRefusal | None", values.get(RECORDER_KEY))
     if action is not None and record is not None:
-        target = "/".join(map(str, cast(Mapping[str, object], values.get("path_params", {})).values()))
+        parts = cast(Mapping[str, object], values.get("path_params", {})).values()
+        target = "/".join(str(part).strip("/") for part in parts)
         await record(action, target, get_request_context(values).caller)
 
 

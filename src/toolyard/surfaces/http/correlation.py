@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import cast
 
 from toolyard.core.ports import Clock
-from toolyard.core.settings.trusted_proxies import TrustedProxies
+from toolyard.core.settings.network.proxies import TrustedProxies
 from toolyard.observability.log_lines import log_line
 from toolyard.surfaces.http.errors import ENCODER_KEY, ERROR_KEY
 from toolyard.surfaces.http.request_context import (

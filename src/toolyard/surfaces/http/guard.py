@@ -11,7 +11,7 @@ from typing import cast
 from urllib.parse import SplitResult, urlsplit
 
 from toolyard.core.errors import Forbidden, Invalid
-from toolyard.core.settings.network_addresses import is_loopback
+from toolyard.core.settings.network.addresses import is_loopback
 from toolyard.surfaces.http.errors import CompressedBody, InvalidHead, send_error, send_response
 from toolyard.surfaces.http.request_context import (
     AsgiApp,
@@ -190,9 +190,10 @@ def _has_body(headers: dict[str, str]) -> bool:
 def _guard_local(scope: Scope, headers: dict[str, str], origins: frozenset[str]) -> None:
     """Refuse what a web site could make a browser send to a server that needs no key."""
     _guard_origin(headers, origins)
-    # A browser sends plain forms across origins without a preflight request, but never application/json.
+    # A browser sends plain forms across origins without a preflight request, but never these kinds.
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    if scope["method"] in ("POST", "PUT", "PATCH", "DELETE") and _has_body(headers) and kind != "application/json":
+    is_preflighted = kind in ("application/json", "application/octet-stream")
+    if scope["method"] in ("POST", "PUT", "PATCH", "DELETE") and _has_body(headers) and not is_preflighted:
         raise Invalid("send the body as application/json", {"field": "content-type"})
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 from urllib.parse import SplitResult, urlsplit
 
 from toolyard.core.errors import Forbidden, Invalid
-from toolyard.core.settings.network_addresses import is_loopback
+from toolyard.core.settings.network.addresses import is_loopback
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 COOKIE = "__Host-toolyard"

@@ -7,6 +7,7 @@ of the log, so nothing is kept in memory and nothing has to be signed: callers r
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import suppress
 
@@ -28,7 +29,7 @@ from toolyard.core.conversation.events import (
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.conversation.state import State
 from toolyard.core.errors import NotFound, RateLimited, Refused, ToolyardError
-from toolyard.core.items import Call, Problem, Result
+from toolyard.core.items import Call, Problem, Result, get_program_id
 from toolyard.core.json_types import Json
 from toolyard.core.tools.definition import Tool
 from toolyard.engine.log.readers import Reader
@@ -62,7 +63,7 @@ from toolyard.surfaces.mcp.jsonrpc import (
 HEARTBEAT_S = 15.0
 MAX_UNDECIDED = 1024
 MAX_ROUNDS = 10
-"""How often a legacy client is asked during one call, so that one that repeats a wrong answer is not asked for ever."""
+"""How often a legacy client is asked about one call, so that one that repeats a wrong answer is not asked for ever."""
 
 
 class RequestState(Struct, frozen=True, kw_only=True):
@@ -126,7 +127,8 @@ class ToolCallHandler:
         """The ids of our requests that a legacy client has not answered yet, with the name of the question of each."""
         self._last_progress = -1.0
         self._cancelled = False
-        self._rounds = 0
+        self._rounds = Counter[str]()
+        """How often the client was asked about its call, or about each call of its program, by their ids."""
         self.replayed = False
         """Whether an earlier request with the same Idempotency-Key has made the call."""
 
@@ -244,12 +246,13 @@ class ToolCallHandler:
             await self._service.conversations.require(request_state.conversation, self._peer.caller)
         except NotFound:
             return None
-        call = _find_call(await self._service.conversations.view(request_state.conversation), request_state.call_id)
+        state = await self._service.conversations.view(request_state.conversation)
+        call = _find_call(state, get_program_id(request_state.call_id) or request_state.call_id)
         entry = await self._service.conversations.read_entry(request_state.conversation, request_state.seq)
         wait = entry.event if entry else None
         if call is None or (call.tool, call.arguments) != (self._name, self._arguments):
             return None
-        if not isinstance(wait, CallJudged | CallParked) or wait.call_id != call.id:
+        if not isinstance(wait, CallJudged | CallParked) or wait.call_id != request_state.call_id:
             return None
         self._conversation, self._call = request_state.conversation, call
         return wait
@@ -259,13 +262,17 @@ class ToolCallHandler:
 
         If answers are missing, submit nothing and return the cursor before the question, so that it is asked again.
         """
-        answerable, replaced, _ = split_answerable(build_client_requests(wait, self._call), self._peer)
+        current = (await self._service.conversations.view(self._conversation)).calls.get(wait.call_id)
+        if current is None:
+            return Cursor(request_state.seq)  # it was decided since, and has ended
+        requests = build_client_requests(wait, current.call, current.line)
+        answerable, replaced, _ = split_answerable(requests, self._peer)
         replies = collect_replies(answerable, self._input_responses)
         if replies is None or _needs_others(wait):
             return Cursor(request_state.seq - 1)
         # Each answer counts once: a later question of the same call must not be answered by these.
         self._input_responses, replies = {}, {**replies, **replaced}
-        await self._submit_decision(wait, replies)
+        await self._submit_decision(wait, current.call, replies)
         return Cursor(request_state.seq)
 
     def _hash_call(self) -> bytes:
@@ -276,15 +283,17 @@ class ToolCallHandler:
         match item:
             case CallProgressed(call_id=self._call.id):
                 return list(self._render_progress(item))
-            case Entry(event=CallJudged(verdict="ask", call_id=self._call.id) as wait):
-                return await self._handle_wait(wait, item.seq)
-            case Entry(event=CallParked(call_id=self._call.id) as wait):
+            case Entry(event=CallJudged(verdict="ask") | CallParked() as wait) if self._is_own(wait.call_id):
                 return await self._handle_wait(wait, item.seq)
             case Entry(event=CallEnded(result=result)) if result.call_id == self._call.id:
                 cancellations = list(self._render_cancellations())
                 return [*cancellations, build_result(self._request.id, await self._render_result(result))]
             case _:
                 return []
+
+    def _is_own(self, call_id: str) -> bool:
+        """Return whether this is the client's call, or one that its program makes."""
+        return self._call.id in (call_id, get_program_id(call_id))
 
     def _render_progress(self, event: CallProgressed) -> Iterator[Json]:
         """Yield a progress notification if the client asked for them and the value has grown, as MCP requires."""
@@ -301,20 +310,22 @@ class ToolCallHandler:
     async def _handle_wait(self, wait: WaitEvent, seq: int) -> list[Json]:
         """Ask the client what the call waits for; if it cannot be asked, answer with who can decide, and where."""
         # The reader may be behind: another client may have decided since this entry was written.
-        current = (await self._service.conversations.view(self._conversation)).calls.get(self._call.id)
+        current = (await self._service.conversations.view(self._conversation)).calls.get(wait.call_id)
         if current is None or current.phase not in ("asking", "parked"):
             return []
-        request_state = RequestState(conversation=self._conversation, call_id=self._call.id, seq=seq)
-        requests, replaced, lacking = split_answerable(build_client_requests(wait, self._call), self._peer)
-        if lacking or self._rounds >= MAX_ROUNDS or _needs_others(wait):
-            return [await self._report_undecided(wait, request_state, lacking)]
+        call = current.call
+        request_state = RequestState(conversation=self._conversation, call_id=call.id, seq=seq)
+        questions = build_client_requests(wait, call, current.line)
+        requests, replaced, lacking = split_answerable(questions, self._peer)
+        if lacking or self._rounds[call.id] >= MAX_ROUNDS or _needs_others(wait):
+            return [await self._report_undecided(wait, call, request_state, lacking)]
         if (
             isinstance(wait, CallParked)
             and self._input_responses
             and (replies := collect_replies(requests, self._input_responses))
         ):
             self._input_responses = {}  # the client sent the answers together with the call
-            await self._submit_decision(wait, {**replies, **replaced})
+            await self._submit_decision(wait, call, {**replies, **replaced})
             return []
         if self._peer.modern:
             result: Json = {
@@ -323,38 +334,38 @@ class ToolCallHandler:
                 "requestState": str(request_state),
             }
             return [build_result(self._request.id, result)]
-        return self._ask_client(wait, requests, replaced)
+        return self._ask_client(wait, call, requests, replaced)
 
-    async def _submit_decision(self, wait: WaitEvent, replies: Replies) -> None:
-        command = build_command(wait, self._call, replies, self._peer.caller)
+    async def _submit_decision(self, wait: WaitEvent, call: Call, replies: Replies) -> None:
+        command = build_command(wait, call, replies, self._peer.caller)
         # Refused: somebody else has decided, or this very request had done so before its response got lost.
         with suppress(Refused):
             await self._service.conversations.submit(self._conversation, command)
 
-    async def _report_undecided(self, wait: WaitEvent, request_state: RequestState, lacking: Json) -> Json:
+    async def _report_undecided(self, wait: WaitEvent, call: Call, request_state: RequestState, lacking: Json) -> Json:
         """Return the response for a client that cannot be asked: a person can decide the call over HTTP.
 
         Raise RpcError if the tool asks a question of a modern client, whose protocol has an error for this case.
         """
         if isinstance(wait, CallParked) and self._peer.modern:
             await self.cancel()
-            message = f"{self._name} asks a question, and this client has not declared that it can be asked"
+            message = f"{call.tool} asks a question, and this client has not declared that it can be asked"
             raise RpcError(MISSING_CAPABILITY, message, {"requiredCapabilities": lacking})
         if self._peer.request_key is None:
             self._undecided.keep(self._hash_call(), request_state)
-        problem = build_undecided_problem(wait, self._call, self._conversation)
+        problem = build_undecided_problem(wait, call, self._conversation, self._name)
         return build_result(self._request.id, self._add_metadata(render.encode_failure(problem)))
 
-    def _ask_client(self, wait: WaitEvent, requests: dict[str, Json], replaced: Replies) -> list[Json]:
+    def _ask_client(self, wait: WaitEvent, call: Call, requests: dict[str, Json], replaced: Replies) -> list[Json]:
         """Return the questions as requests to a legacy client; the last answer to them lets the call continue."""
         replies: Replies = {}
         assert self._peer.client_state is not None
-        self._rounds += 1
+        self._rounds[call.id] += 1
 
         async def receive(reply: RpcResponse) -> None:
             replies[self._open_questions.pop(reply.id)] = reply.result
             if len(replies) == len(requests):
-                await self._submit_decision(wait, {**replies, **replaced})
+                await self._submit_decision(wait, call, {**replies, **replaced})
 
         messages: list[Json] = []
         for name, request in requests.items():

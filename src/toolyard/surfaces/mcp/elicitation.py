@@ -28,10 +28,10 @@ Replies = dict[str, Json | None]
 """The client's answers by the name of the question; None where it answered with an error."""
 
 
-def build_client_requests(wait: WaitEvent, call: Call) -> dict[str, Json]:
-    """Return the requests to send to the client, by name."""
+def build_client_requests(wait: WaitEvent, call: Call, line: int = 0) -> dict[str, Json]:
+    """Return the requests to send to the client, by name. A call that a program makes has the line that makes it."""
     if isinstance(wait, CallJudged):
-        return {APPROVAL: _build_approval_request(call)}
+        return {APPROVAL: _build_approval_request(call, line)}
     requests = wait.question.get("requests")
     if isinstance(requests, dict) and requests:
         return cast(dict[str, Json], requests)
@@ -77,8 +77,11 @@ def collect_replies(requests: dict[str, Json], responses: Json) -> Replies | Non
     return cast(Replies, replies)
 
 
-def build_undecided_problem(wait: WaitEvent, call: Call, conversation: str) -> Problem:
-    """Return the problem for a client that cannot be asked: it names the routes at which a person can decide."""
+def build_undecided_problem(wait: WaitEvent, call: Call, conversation: str, repeated_tool: str) -> Problem:
+    """Return the problem for a client that cannot be asked: it names the routes at which a person can decide.
+
+    `repeated_tool` is the one that the client calls again for the result: `run_code` if a program makes the call.
+    """
     path = f"/conversations/{conversation}/calls/{call.id}"
     verb: Literal["approve", "answer"] = "approve" if isinstance(wait, CallJudged) else "answer"
     waits = "waits for a person's approval" if verb == "approve" else "asks a question that only a person can answer"
@@ -86,7 +89,8 @@ def build_undecided_problem(wait: WaitEvent, call: Call, conversation: str) -> P
         waits = f"waits for the approval of {wait.terms.describe_approvers()}"
     return Problem(
         error=f"{call.tool} {waits}, and this client cannot ask for it. Have it decided at POST {path}/{verb} or "
-        f"POST {path}/deny on the Toolyard server; then call {call.tool} again with the same arguments for the result",
+        f"POST {path}/deny on the Toolyard server; then call {repeated_tool} again with the same arguments for the "
+        "result",
         error_type="approval_required" if verb == "approve" else "answer_required",
         details={
             "conversation_id": conversation,
@@ -97,14 +101,15 @@ def build_undecided_problem(wait: WaitEvent, call: Call, conversation: str) -> P
     )
 
 
-def _build_approval_request(call: Call) -> Json:
+def _build_approval_request(call: Call, line: int) -> Json:
     arguments = msgspec.json.format(msgspec.json.encode(call.arguments)).decode()
     excerpt = arguments
     if len(arguments) > MAX_SHOWN_CHARS:
         excerpt = f"{arguments[:MAX_SHOWN_CHARS]}… ({len(arguments):,} characters in all)"
     box: Json = {"type": "boolean", "title": f"Run {call.tool}", "description": "Leave it empty to refuse."}
     form: Json = {"type": "object", "properties": {"approve": box}, "required": ["approve"]}
-    message = f"May the tool {call.tool} run with these arguments?\n{excerpt}"
+    question = f"Line {line} of the program: may" if line else "May"
+    message = f"{question} the tool {call.tool} run with these arguments?\n{excerpt}"
     return {"method": ELICIT, "params": {"mode": "form", "message": message, "requestedSchema": form}}
 
 

@@ -24,6 +24,8 @@ def encode_tool(tool: Tool, definition: Json) -> Json:
     if definition:
         return {**definition, "name": tool.name, "inputSchema": tool.parameters}
     encoded: Json = {"name": tool.name, "description": tool.description, "inputSchema": build_input_schema(tool)}
+    if tool.title:
+        encoded["title"] = tool.title
     if hints := {name: True for name, is_set in _list_hints(tool) if is_set}:
         encoded["annotations"] = hints
     return encoded

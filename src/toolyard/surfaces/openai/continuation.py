@@ -18,7 +18,7 @@ from toolyard.surfaces.http.errors import FieldNotFound, invalid_field
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.openai.errors import name_headers
 from toolyard.surfaces.shared.call_ids import encode_call_id, is_own_conversation, parse_call_id
-from toolyard.surfaces.shared.followed_run import follow_run
+from toolyard.surfaces.shared.runs.followed_run import follow_run
 from toolyard.surfaces.shared.whole_history.earlier_runs import let_go
 from toolyard.surfaces.shared.whole_history.request_keys import identify_request
 from toolyard.surfaces.shared.whole_history.run_starter import AdmittedRun, ParsedRequest, RunStarter, admit_started

@@ -29,7 +29,7 @@ _RATE_HEADERS = {
 }
 
 
-class ErrorFields(Struct, frozen=True, kw_only=True):
+class OpenAIErrorFields(Struct, frozen=True, kw_only=True):
     """What went wrong: `param` is the field of the request, `code` a word for programs."""
 
     message: str
@@ -41,7 +41,7 @@ class ErrorFields(Struct, frozen=True, kw_only=True):
 class OpenAIError(Struct, frozen=True, kw_only=True):
     """The body of every response of `/v1` that is not a success."""
 
-    error: ErrorFields
+    error: OpenAIErrorFields
 
 
 def encode_error(status: int, body: ErrorBody, headers: dict[str, str]) -> ErrorAnswer:
@@ -61,7 +61,9 @@ def encode_error(status: int, body: ErrorBody, headers: dict[str, str]) -> Error
     elif status >= 500:
         kind = "server_error"
     message = _cut(describe_error(body), MAX_MESSAGE_CHARS)
-    fields = ErrorFields(message=message, type=kind, param=_cut(param, MAX_PARAM_CHARS) if param else param, code=code)
+    fields = OpenAIErrorFields(
+        message=message, type=kind, param=_cut(param, MAX_PARAM_CHARS) if param else param, code=code
+    )
     more = name_headers(body.correlation_id, headers)
     return ErrorAnswer(status=status, body=OpenAIError(error=fields), headers=more)
 

@@ -7,7 +7,7 @@ from litestar.params import FromPath, QueryParameter
 from msgspec import Struct
 
 from toolyard.core.errors import Invalid
-from toolyard.core.settings.model_names import PLAIN
+from toolyard.core.settings.models.names import PLAIN
 from toolyard.surfaces.http.request_context import HttpRequest
 from toolyard.surfaces.openai.errors import OPENAI_ERRORS
 from toolyard.surfaces.shared.whole_history.model_list import (
@@ -64,8 +64,8 @@ async def get_model(request: HttpRequest, name: FromPath[str]) -> OpenAIModel | 
         if model.id == wanted_id:
             if VERSION_HEADER not in request.headers:
                 return model
-            found = next((listed for listed in models if listed.id == wanted_id), None)
-            return build_anthropic_model(found or ListedModel(id=wanted_id, owner=model.owned_by))
+            owned_model = next((listed for listed in models if listed.id == wanted_id), None)
+            return build_anthropic_model(owned_model or ListedModel(id=wanted_id, owner=model.owned_by))
     raise Invalid(f"there is no model {wanted_id[:80]!r}; GET /v1/models lists them", {"field": "model"})
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from toolyard.core.json_types import is_object
-from toolyard.core.settings.options import ANY_OBJECT, Options, Thinking
+from toolyard.core.settings.models.options import ANY_OBJECT, Options, Thinking
 from toolyard.core.tools.web_search_rule import SearchMode, parse_search
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.shared.answer_options import WebSearchFields

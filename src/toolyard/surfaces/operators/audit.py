@@ -7,8 +7,7 @@ from litestar.params import QueryParameter
 from msgspec import UNSET, Struct, UnsetType, convert
 from msgspec.structs import replace
 
-from toolyard.core.store import audit_chain
-from toolyard.core.store.audit_chain import AuditAction, AuditOutcome, AuditQuery
+from toolyard.core.store.audit_chain import AuditAction, AuditEntry, AuditOutcome, AuditQuery
 from toolyard.surfaces.http.authorization import require_admin, require_server_admin
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.http.openapi import ERRORS
@@ -18,7 +17,7 @@ MAX_CURSOR_CHARS = 18
 ShortText = Annotated[str, QueryParameter(max_length=500)]
 
 
-class AuditEntry(audit_chain.AuditEntry, frozen=True, kw_only=True):
+class AuditEntryView(AuditEntry, frozen=True, kw_only=True):
     """An entry. `change` is there for a changed setting only: its values before and after, with masked secrets."""
 
     change: str | UnsetType = UNSET  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -27,7 +26,7 @@ class AuditEntry(audit_chain.AuditEntry, frozen=True, kw_only=True):
 class AuditPage(Struct, kw_only=True):
     """Entries, and the `after` of the next page; `next` is null after the last one."""
 
-    entries: list[AuditEntry]
+    entries: list[AuditEntryView]
     count: int
     next: str | None
     success: bool = True
@@ -40,7 +39,7 @@ class AuditVerification(Struct, kw_only=True):
     problem: str
     count: int
     """The entries that were checked."""
-    last: AuditEntry | None
+    last: AuditEntryView | None
     success: bool = True
 
 
@@ -95,8 +94,8 @@ async def verify_audit(request: HttpRequest) -> AuditVerification:
 ROUTES = (list_audit, verify_audit)
 
 
-def build_entry_view(entry: audit_chain.AuditEntry) -> AuditEntry:
-    return replace(convert(entry, AuditEntry, from_attributes=True), change=entry.change or UNSET)
+def build_entry_view(entry: AuditEntry) -> AuditEntryView:
+    return replace(convert(entry, AuditEntryView, from_attributes=True), change=entry.change or UNSET)
 
 
 def parse_cursor(text: str) -> int:

@@ -1,6 +1,8 @@
 """`/keys`: list, create, rotate and revoke API keys. For administrators, each within their tenant."""
 
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
 
 import msgspec
 from litestar import delete, get, post
@@ -9,12 +11,15 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from toolyard.core.caller import Caller, ServerTools
-from toolyard.core.errors import Forbidden, Invalid, NotFound
-from toolyard.core.store import Key
-from toolyard.engine.access.authentication import Authenticator
+from toolyard.core.errors import Forbidden, Invalid, NotFound, Outdated
+from toolyard.core.settings.runtime import EntryId
+from toolyard.core.store import KEYS, Key
+from toolyard.engine.access.authentication import KEY_CONFLICT, Authenticator
 from toolyard.surfaces.http.authorization import require_admin
-from toolyard.surfaces.http.openapi import ERRORS
+from toolyard.surfaces.http.openapi import CHANGE_ERRORS, ERRORS
+from toolyard.surfaces.http.preconditions import read_expected_version
 from toolyard.surfaces.http.request_context import HttpRequest
+from toolyard.surfaces.surface import Backend
 
 MAX_NAME_CHARS = 128
 _ORIGIN = re.compile(r"https?://[^/\s?#@]+")
@@ -68,6 +73,14 @@ class KeyView(Struct, kw_only=True):
     """Until when the secret before the last rotation is accepted; zero if it is not."""
     last_used_at: float
     """Zero if the key was never used; it may be a minute late."""
+    configured: bool = False
+    """Whether the key is in the configuration, and so is neither rotated nor revoked here."""
+    location: str = ""
+    """Where the configuration sets the key, for administrators of the server; empty for others."""
+    version: str = ""
+    """The version of the stored key, for `If-Match`; empty for one of the configuration alone."""
+    conflict: str = ""
+    """Says that the store has a key of this name too, which is not accepted. `DELETE` removes it."""
 
 
 class NewKeyAnswer(Struct, kw_only=True):
@@ -92,39 +105,56 @@ class KeyRevoked(Struct, kw_only=True):
 @get("/keys", responses=ERRORS, tags=["keys"])
 async def list_keys(request: HttpRequest) -> KeyList:
     """List the keys that this administrator manages."""
-    access = request.backend.access
-    keys = sorted(_list_visible_keys(_require_key_admin(request), access), key=lambda key: key.name)
-    uses = await access.read_uses()
-    return KeyList(keys=[build_key_view(key, uses.get(key.name, 0.0)) for key in keys], count=len(keys))
+    backend, admin = request.backend, _require_key_admin(request)
+    keys = sorted(_list_visible_keys(admin, backend.access), key=lambda key: key.name)
+    uses = await backend.access.read_uses()
+    views = [build_key_view(key, backend, admin, uses.get(key.name, 0.0)) for key in keys]
+    return KeyList(keys=views, count=len(views))
 
 
 @post("/keys", responses=ERRORS, audited_as="key.add", tags=["keys"])
 async def add_key(request: HttpRequest, data: JSONBody[NewKey]) -> NewKeyAnswer:
-    """Create a key and return its secret, once. As soon as a key exists, every request needs one."""
-    key, secret = await request.backend.access.add(parse_key(data, _require_key_admin(request)))
-    return NewKeyAnswer(key=build_key_view(key), secret=secret)
+    """Create a key and return its secret, once. As soon as a key exists, every request needs one.
+
+    The first key is that of an administrator of the server.
+    """
+    admin = _require_key_admin(request)
+    key, secret = await request.backend.access.add(parse_key(data, admin), keep_admin=True)
+    return NewKeyAnswer(key=build_key_view(key, request.backend, admin), secret=secret)
 
 
-@post("/keys/{name:str}/rotate", status_code=200, responses=ERRORS, audited_as="key.rotate", tags=["keys"])
+@post("/keys/{name:str}/rotate", status_code=200, responses=CHANGE_ERRORS, audited_as="key.rotate", tags=["keys"])
 async def rotate_key(
     request: HttpRequest, name: FromPath[str], data: JSONBody[RotateBody | None] = None
 ) -> NewKeyAnswer:
-    """Give a key a new secret and return it, once. The old one is accepted for the time of the overlap."""
-    access = request.backend.access
-    admin = _require_key_admin(request)
+    """Give a key a new secret and return it, once. The old one is accepted for the time of the overlap.
+
+    With `If-Match`, 412 if the key has another `version` by now, with the key as `details.current`.
+    """
+    backend, admin = request.backend, _require_key_admin(request)
     # Whoever rotates a key can use it, and so must be able to make it.
-    _require_grantable(_require_visible_key(name, admin, access), admin)
-    key, secret = await access.rotate(name, data.overlap_s if data else 0.0)
-    return NewKeyAnswer(key=build_key_view(key), secret=secret)
+    _require_grantable(_require_visible_key(name, admin, backend.access), admin)
+    with add_current(name, backend, admin):
+        overlap_s, expected = data.overlap_s if data else 0.0, read_expected_version(request)
+        key, secret = await backend.access.rotate(name, overlap_s, expected=expected)
+    return NewKeyAnswer(key=build_key_view(key, backend, admin), secret=secret)
 
 
-@delete("/keys/{name:str}", status_code=200, responses=ERRORS, audited_as="key.revoke", tags=["keys"])
+@delete("/keys/{name:str}", status_code=200, responses=CHANGE_ERRORS, audited_as="key.revoke", tags=["keys"])
 async def revoke_key(request: HttpRequest, name: FromPath[str]) -> KeyRevoked:
-    """Revoke a key. Requests with it are refused from now on."""
-    access = request.backend.access
-    _require_visible_key(name, _require_key_admin(request), access)
-    await access.revoke(name, keep_last=True)
-    return KeyRevoked(name=name, message=f"the key {name!r} is revoked")
+    """Revoke a key. Requests with it are refused from now on. `If-Match` as for a rotation.
+
+    If the configuration has a key of this name too, only the stored one is removed, which is not accepted.
+    """
+    backend, admin = request.backend, _require_key_admin(request)
+    _require_visible_key(name, admin, backend.access)
+    shadowed = backend.access.find_shadowed(name)
+    if shadowed is not None and admin.tenant not in ("", shadowed.tenant):
+        raise Forbidden(f"the stored key {name[:MAX_NAME_CHARS]!r} belongs to another tenant")
+    with add_current(name, backend, admin):
+        await backend.access.revoke(name, keep_last=True, expected=read_expected_version(request))
+    whose = "stored key, which was not accepted," if shadowed is not None else "key"
+    return KeyRevoked(name=name, message=f"the {whose} {name!r} is revoked")
 
 
 ROUTES = (list_keys, add_key, rotate_key, revoke_key)
@@ -169,8 +199,30 @@ def _check_limits(data: NewKey) -> None:
         raise Invalid(f"{wrong[0][:80]!r} is not an origin such as https://shop.example", {"field": "origins"})
 
 
-def build_key_view(key: Key, last_used_at: float = 0.0) -> KeyView:
-    view = msgspec.convert({**asdict(key), "last_used_at": last_used_at}, KeyView)
+@contextmanager
+def add_current(name: str, backend: Backend, admin: Caller) -> Generator[None]:
+    """Add the key as it is now to the error about a change that comes too late; nothing if it is gone."""
+    try:
+        yield
+    except Outdated as error:
+        key = next((key for key in _list_visible_keys(admin, backend.access) if key.name == name), None)
+        current = msgspec.to_builtins(build_key_view(key, backend, admin)) if key else None
+        raise Outdated(str(error), {"current": current}) from None
+
+
+def build_key_view(key: Key, backend: Backend, admin: Caller, last_used_at: float = 0.0) -> KeyView:
+    """Return a key with where it is set, as this administrator sees it."""
+    access, name = backend.access, key.name
+    is_configured, shadowed = access.is_configured(name), access.find_shadowed(name)
+    is_conflict_shown = shadowed is not None and admin.tenant in ("", shadowed.tenant)
+    places = {
+        "last_used_at": last_used_at,
+        "configured": is_configured,
+        "location": backend.locations.get(EntryId(KEYS, name), "") if is_configured and not admin.tenant else "",
+        "version": access.get_version(name),
+        "conflict": KEY_CONFLICT if is_conflict_shown else "",
+    }
+    view = msgspec.convert({**asdict(key), **places}, KeyView)
     for names in (view.roles, view.divisions, view.tools, view.models, view.origins):
         names.sort()
     return view

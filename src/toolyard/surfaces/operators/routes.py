@@ -3,32 +3,31 @@
 from toolyard.surfaces.operators import (
     access,
     audit,
+    decisions,
     keys,
     monitoring,
-    new_servers,
     people,
     runs,
-    server_changes,
-    server_sign_ins,
-    servers,
     settings,
     traces,
     usage,
 )
+from toolyard.surfaces.operators.servers import changes, new_servers, servers, sign_ins
 from toolyard.surfaces.surface import Surface
 
 _MODULES = (
     monitoring,
     traces,
     runs,
+    decisions,
     keys,
     people,
     access,
     audit,
     servers,
-    server_changes,
+    changes,
     new_servers,
-    server_sign_ins,
+    sign_ins,
     settings,
     usage,
 )
@@ -45,6 +44,7 @@ SURFACE = Surface(
             "/budgets",
             "/connections",
             "/connections/*",
+            "/decisions",
             "/keys",
             "/keys/*",
             "/live",

@@ -20,7 +20,7 @@ from toolyard.core.conversation.run_state import CallState, Phase
 from toolyard.core.conversation.run_view import RunStatus
 from toolyard.core.conversation.state import State
 from toolyard.core.items import Call, Outcome
-from toolyard.core.store import ConversationCard, ListPosition
+from toolyard.core.store import KEPT, ConversationCard, ListPosition
 from toolyard.core.tools.approval_terms import ApprovalTerms
 from toolyard.core.tools.trust import UntrustedSource
 from toolyard.engine.service import Service
@@ -96,6 +96,8 @@ class OpenCall(Struct, kw_only=True):
 
     id: str
     tool: str
+    title: str = ""
+    """The title of the tool, for people; empty if it has none."""
     phase: Phase
     expires_at: float
     waits_for: Literal["", "approval", "answer", "application"]
@@ -107,6 +109,10 @@ class OpenCall(Struct, kw_only=True):
     terms: ApprovalTerms | None = None
     approval: ApprovalView | None = None
     """Who may decide a call that waits for an approval, how many are left and until when."""
+    parent: str = ""
+    """The call that runs the program which asked for this one; empty for any other call."""
+    line: int = 0
+    """The line of the program that makes the call."""
 
 
 class OpenRun(Struct, kw_only=True):
@@ -122,6 +128,8 @@ class OpenRun(Struct, kw_only=True):
     started_at: float
     queued: int
     calls: list[OpenCall]
+    budget: str
+    """The budget that the run waits for, until its amount is raised; empty if it waits for no budget."""
     may_stop: bool
     """Whether the caller may stop the run: its owner and the approvers of the tenant may, operators may not."""
 
@@ -188,6 +196,8 @@ async def show_live(
         cards = await service.conversations.list_open(caller, everyone=whose == "tenant")
     states = [(card, await service.conversations.view(card.id)) for card in cards]
     runs = [run for card, state in states if (run := build_open_run(card, state, caller, details=details))]
+    for call in (call for run in runs for call in run.calls):
+        call.title = find_title(service, call.tool)
     if whose == "deciding":
         runs = [run for run in map(_keep_decidable, runs) if run.calls]
     runs.sort(key=lambda run: run.started_at)
@@ -224,7 +234,7 @@ async def _read_next_cards(
 ) -> Sequence[ConversationCard]:
     """Return the next page of conversations, the most recently changed first."""
     return await service.conversations.list_cards(
-        caller, after=after, limit=PAGE_SIZE, everyone=everyone, unlisted=True
+        caller, after=after, limit=PAGE_SIZE, everyone=everyone, unlisted=True, places=KEPT
     )
 
 
@@ -247,8 +257,15 @@ def build_open_run(card: ConversationCard, state: State, caller: Caller, *, deta
         started_at=run.started_at,
         queued=len(state.queue),
         calls=calls,
+        budget=run.awaited_budget,
         may_stop=caller.may_decide_for(owner),
     )
+
+
+def find_title(service: Service, name: str) -> str:
+    """Return the title of the server's tool of this name; empty if it has none, or there is no such tool."""
+    tool = service.tools.find(name)
+    return tool.title if tool else ""
 
 
 def _keep_decidable(run: OpenRun) -> OpenRun:
@@ -269,6 +286,8 @@ def build_open_call(state: State, call: CallState, caller: Caller, *, details: b
         sources=call.sources if details else (),
         terms=call.terms if call.phase == "asking" else None,
         approval=build_approval_view(state, call, caller),
+        parent=call.parent,
+        line=call.line,
     )
 
 

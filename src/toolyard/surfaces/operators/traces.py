@@ -11,6 +11,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.conversation.events import Entry
 from toolyard.core.errors import Forbidden, NotFound
 from toolyard.engine.service import Service
+from toolyard.engine.service.feedback import RunFeedback
 from toolyard.observability.trace import Trace, build_trace
 from toolyard.observability.wire_log import RecordedTurn
 from toolyard.surfaces.http.authorization import PathId
@@ -24,6 +25,8 @@ MAX_RUNS = 100
 
 class RunAnswer(Struct, frozen=True, kw_only=True):
     run: Trace
+    feedback: RunFeedback | None = None
+    """What the owner of the conversation thinks of the run."""
     success: bool = True
 
 
@@ -32,6 +35,8 @@ class TraceAnswer(Struct, frozen=True, kw_only=True):
 
     correlation_id: str
     runs: list[Trace]
+    feedback: dict[str, RunFeedback]
+    """What the owners of the conversations think of these runs, by the id of the run."""
     earlier: int = 0
     success: bool = True
 
@@ -49,7 +54,7 @@ async def show_run(request: HttpRequest, conversation_id: PathId, run_id: PathId
     trace = build_trace(await service.conversations.read_entries(conversation_id), run_id)
     if trace is None:
         raise NotFound(f"there is no run {run_id[:80]!r} in this conversation")
-    return RunAnswer(run=trace)
+    return RunAnswer(run=trace, feedback=(await service.feedback.read(conversation_id)).get(run_id))
 
 
 @get("/traces/{correlation_id:path}", responses=ERRORS, tags=["traces"])
@@ -61,7 +66,12 @@ async def show_trace(request: HttpRequest, correlation_id: PathId) -> TraceAnswe
     if not runs:
         raise NotFound(f"there is no trace {trace_id[:128]!r}")
     traces = await build_traces(service, runs[-MAX_RUNS:])
-    return TraceAnswer(correlation_id=trace_id, runs=traces, earlier=max(0, len(runs) - MAX_RUNS))
+    return TraceAnswer(
+        correlation_id=trace_id,
+        runs=traces,
+        feedback=await read_feedback(service, runs[-MAX_RUNS:]),
+        earlier=max(0, len(runs) - MAX_RUNS),
+    )
 
 
 @get("/conversations/{conversation_id:str}/runs/{run_id:str}/turns/{number:int}", responses=ERRORS, tags=["traces"])
@@ -112,3 +122,12 @@ async def build_traces(service: Service, runs: Sequence[tuple[str, str]]) -> lis
             logs[conversation] = await service.conversations.read_entries(conversation)
     traces = (build_trace(logs[conversation], run_id) for conversation, run_id in runs)
     return [trace for trace in traces if trace is not None]
+
+
+async def read_feedback(service: Service, runs: Sequence[tuple[str, str]]) -> dict[str, RunFeedback]:
+    """Return the feedback on runs. That of each conversation is read once."""
+    feedback: dict[str, RunFeedback] = {}
+    for conversation in {conversation for conversation, _ in runs}:
+        rated = await service.feedback.read(conversation)
+        feedback |= {run: rated[run] for owner, run in runs if owner == conversation and run in rated}
+    return feedback

@@ -3,6 +3,7 @@
 Everybody sees their own; operators and administrators of a tenant that of the tenant, and those without one everything.
 """
 
+from collections.abc import Set
 from typing import Annotated, Literal
 
 from litestar import Response, get
@@ -14,7 +15,9 @@ from toolyard.core.settings.budgets import BudgetRule
 from toolyard.core.settings.prices import MICROS
 from toolyard.core.store import BudgetBalance, UsageQuery
 from toolyard.core.store.ledger import build_balance, list_key
+from toolyard.engine.service import Service
 from toolyard.observability.usage_report import (
+    MAX_LINES,
     UsageLine,
     build_lines,
     format_day,
@@ -28,7 +31,6 @@ from toolyard.surfaces.http.request_context import HttpRequest, get_request_cont
 
 DAY_S = 86_400
 DEFAULT_DAYS = 30
-MAX_LINES = 10_000
 CSV = "text/csv"
 
 
@@ -63,8 +65,16 @@ class BudgetView(Struct, kw_only=True):
     """Whether a request without room is refused, or waits until the amount is raised."""
     waiting: int
     """How many requests wait for room, at the replica that answers."""
+    last_reserved: float
+    """What the last request to the replica that answers had to reserve: another one like it needs so much to be left.
+
+    Zero if there was none.
+    """
     applies: bool
-    """Whether runs of the caller count to it. Operators of the server see the budgets of others as well."""
+    """Whether runs of the caller count to it, or would with a preset that the caller may use.
+
+    Operators of the server see the budgets of others as well.
+    """
 
 
 class BudgetList(Struct, kw_only=True):
@@ -97,7 +107,7 @@ async def read_usage(
     service, caller = request.backend.service, get_request_context(request.scope).caller
     today = int(service.clock.now() // DAY_S)
     last = _parse_day(to_day, "to", today)
-    first = _parse_day(from_day, "from", last - DEFAULT_DAYS + 1)
+    first = _parse_day(from_day, "from", max(0, last - DEFAULT_DAYS + 1))
     try:
         dimensions = parse_dimensions(group_by)
     except ValueError as error:
@@ -117,7 +127,8 @@ async def read_usage(
     if format == "csv" or (not format and CSV in request.headers.get("accept", "")):
         name = f"usage-{format_day(first)}-{format_day(last)}.csv"
         headers = {"content-disposition": f'attachment; filename="{name}"'}
-        return Response(render_csv(lines, dimensions), media_type=CSV, headers=headers)
+        text = render_csv(lines, dimensions, is_complete=len(rows) <= MAX_LINES)
+        return Response(text, media_type=CSV, headers=headers)
     report = UsageReport(
         first_day=format_day(first),
         last_day=format_day(last),
@@ -134,15 +145,14 @@ async def list_budgets(request: HttpRequest) -> BudgetList:
     service, caller = request.backend.service, get_request_context(request.scope).caller
     periods = {name: rule.find_period(service.clock.now()) for name, rule in service.spending.budgets.items()}
     stored = {list_key(balance): balance for balance in await service.read_balances(sorted({*periods.values()}))}
+    presets = await _list_preset_names(service, caller)
     views: list[BudgetView] = []
     for name, rule in service.spending.budgets.items():
-        own = rule.find_scope(caller, "")
-        scopes = {own}
-        if caller.observes_server:
-            scopes |= {scope for budget, scope, period in stored if (budget, period) == (name, periods[name])}
-        keys = [(name, scope, periods[name]) for scope in sorted(scope for scope in scopes if scope is not None)]
-        waiting = service.spending.count_waiting(name)
-        views += [_build_view(rule, stored.get(key) or build_balance(key), own, waiting) for key in keys]
+        own_scopes = {scope for preset in presets if (scope := rule.find_scope(caller, preset)) is not None}
+        others = {scope for budget, scope, period in stored if (budget, period) == (name, periods[name])}
+        for scope in sorted(own_scopes | others if caller.observes_server else own_scopes):
+            balance = stored.get(key := (name, scope, periods[name])) or build_balance(key)
+            views.append(_build_view(rule, balance, own_scopes, service))
     return BudgetList(budgets=views, count=len(views))
 
 
@@ -153,7 +163,14 @@ def _sees_others(caller: Caller) -> bool:
     return bool(caller.roles & {"admin", "operator"})
 
 
-def _build_view(rule: BudgetRule, balance: BudgetBalance, own_scope: str | None, waiting: int) -> BudgetView:
+async def _list_preset_names(service: Service, caller: Caller) -> list[str]:
+    """Return the names of the presets that the caller may use, if there are budgets for presets, and none of them."""
+    if all(rule.scope != "preset" for rule in service.spending.budgets.values()):
+        return [""]
+    return ["", *(preset.name for preset in await service.presets.list(caller))]
+
+
+def _build_view(rule: BudgetRule, balance: BudgetBalance, own_scopes: Set[str], service: Service) -> BudgetView:
     return BudgetView(
         name=balance.budget,
         scope=rule.scope,
@@ -166,8 +183,9 @@ def _build_view(rule: BudgetRule, balance: BudgetBalance, own_scope: str | None,
         left=(rule.micros - balance.spent - balance.reserved) / MICROS,
         overdraft=balance.overdraft / MICROS,
         on_reach=rule.on_reach,
-        waiting=waiting,
-        applies=balance.scope == own_scope,
+        waiting=service.spending.count_waiting(balance.budget, balance.scope),
+        last_reserved=service.spending.get_last_reserved(balance.budget, balance.scope) / MICROS,
+        applies=balance.scope in own_scopes,
     )
 
 
@@ -177,4 +195,4 @@ def _parse_day(text: str, field: str, default: int) -> int:
     try:
         return parse_day(text)
     except ValueError:
-        raise invalid_field(field, "must be a date such as 2027-01-31") from None
+        raise invalid_field(field, "must be a date from 1970 on, such as 2027-01-31") from None

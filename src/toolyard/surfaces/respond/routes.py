@@ -9,8 +9,8 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
+from toolyard.core.conversation.context.notes import to_notes
 from toolyard.core.conversation.events import RunRequest
-from toolyard.core.conversation.notes import to_notes
 from toolyard.core.items import Item, TextPart, UserMessage
 from toolyard.core.ports import Servers
 from toolyard.core.tools.mcp_servers import ServerCard, ServerStatus
@@ -21,7 +21,7 @@ from toolyard.surfaces.http.request_context import HttpRequest, get_request_cont
 from toolyard.surfaces.shared.answer_options import AnswerFields
 from toolyard.surfaces.shared.chat_messages import ChatMessage, MessageId, build_title
 from toolyard.surfaces.shared.history import add_message, find_used_ids, read_history
-from toolyard.surfaces.shared.run_encoder import start_and_stream
+from toolyard.surfaces.shared.runs.encoder import start_and_stream
 from toolyard.surfaces.shared.server_views import describe_outage, get_visible_error, list_visible_servers
 from toolyard.surfaces.shared.waiting_sentences import remove_sentences
 from toolyard.surfaces.surface import Surface

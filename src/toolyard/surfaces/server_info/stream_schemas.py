@@ -23,9 +23,13 @@ class CallObject(StreamObject, kw_only=True):
     name: str
     """The name of the tool."""
     call_id: str
+    parent: str = ""
+    """The call of `run_code` whose program makes this one; only for a call of a program."""
+    line: int = 0
+    """The line of the program that makes the call."""
 
 
-class TextDelta(StreamObject, tag="text.delta"):
+class TextDeltaEvent(StreamObject, tag="text.delta"):
     """A piece of the answer."""
 
     content: str
@@ -33,19 +37,19 @@ class TextDelta(StreamObject, tag="text.delta"):
     """Set if the text is a sentence of the server, not of the model: what the run waits for, or that it failed."""
 
 
-class TextCited(StreamObject, tag="text.cited"):
+class TextCitedEvent(StreamObject, tag="text.cited"):
     """The sources of the text of the turn that has just ended; their positions count its characters."""
 
     citations: list[Citation]
 
 
-class ReasoningDelta(StreamObject, tag="reasoning.delta"):
+class ReasoningDeltaEvent(StreamObject, tag="reasoning.delta"):
     """A piece of the model's reasoning."""
 
     content: str
 
 
-class ToolStatus(CallObject, tag="tool.status", kw_only=True):
+class ToolStatusEvent(CallObject, tag="tool.status", kw_only=True):
     """A call began or ended. Each call has both, also one that was refused before it ran."""
 
     state: Literal["started", "finished"]
@@ -66,7 +70,7 @@ class ToolStatus(CallObject, tag="tool.status", kw_only=True):
     """With `finished`, if the model's provider ran the call itself."""
 
 
-class ToolProgress(CallObject, tag="tool.progress", kw_only=True):
+class ToolProgressEvent(CallObject, tag="tool.progress", kw_only=True):
     """A running call reports its progress."""
 
     progress: float
@@ -74,7 +78,7 @@ class ToolProgress(CallObject, tag="tool.progress", kw_only=True):
     message: str
 
 
-class ApprovalRequired(CallObject, tag="approval.required", kw_only=True):
+class ApprovalRequiredEvent(CallObject, tag="approval.required", kw_only=True):
     """A call waits for a person: `POST …/calls/{call_id}/approve` or `…/deny`."""
 
     arguments: Arguments
@@ -89,7 +93,7 @@ class ApprovalRequired(CallObject, tag="approval.required", kw_only=True):
     """Who decides and how many, if it is not the owner alone."""
 
 
-class ApprovalGiven(CallObject, tag="approval.given", kw_only=True):
+class ApprovalGivenEvent(CallObject, tag="approval.given", kw_only=True):
     """One of several people approved the call; more are needed."""
 
     by: str
@@ -97,14 +101,14 @@ class ApprovalGiven(CallObject, tag="approval.given", kw_only=True):
     reason: str = ""
 
 
-class ClientCall(CallObject, tag="client.call", kw_only=True):
+class ClientCallEvent(CallObject, tag="client.call", kw_only=True):
     """The application has to run the call: `POST …/calls/{call_id}/result`."""
 
     arguments: Arguments
     expires_at: ExpiresAt
 
 
-class QuestionAsked(CallObject, tag="question.asked", kw_only=True):
+class QuestionAskedEvent(CallObject, tag="question.asked", kw_only=True):
     """An MCP server asks the user: `POST …/calls/{call_id}/answer`."""
 
     question: dict[str, object]
@@ -112,7 +116,7 @@ class QuestionAsked(CallObject, tag="question.asked", kw_only=True):
     expires_at: ExpiresAt
 
 
-class TurnRestarted(StreamObject, tag="turn.restarted"):
+class TurnRestartedEvent(StreamObject, tag="turn.restarted"):
     """The turn starts again: the text of it that was sent so far is to be discarded."""
 
     turn: int
@@ -120,7 +124,7 @@ class TurnRestarted(StreamObject, tag="turn.restarted"):
     """Why the text does not fit the output schema; empty if the server was started again."""
 
 
-class HistoryCompacted(StreamObject, tag="history.compacted", kw_only=True):
+class HistoryCompactedEvent(StreamObject, tag="history.compacted", kw_only=True):
     """The history was made shorter for the model."""
 
     summarised: bool
@@ -128,14 +132,14 @@ class HistoryCompacted(StreamObject, tag="history.compacted", kw_only=True):
     tokens_after: int
 
 
-class HistoryRewound(StreamObject, tag="history.rewound"):
+class HistoryRewoundEvent(StreamObject, tag="history.rewound"):
     """The conversation was rewound."""
 
     to: str
     """The id of its last message now; empty for the beginning."""
 
 
-class StreamError(StreamObject, tag="error"):
+class ErrorEvent(StreamObject, tag="error"):
     """The run failed, or the stream cannot go on."""
 
     error: str
@@ -151,7 +155,7 @@ class StreamUsage(Struct, kw_only=True):
     cached_tokens: int
 
 
-class StreamDone(StreamObject, tag="done", kw_only=True):
+class DoneEvent(StreamObject, tag="done", kw_only=True):
     """The run has ended, or waits. A stream that started a run ends with it."""
 
     ending: Literal["done", "limit", "cancelled", "failed", "waiting"]
@@ -160,23 +164,25 @@ class StreamDone(StreamObject, tag="done", kw_only=True):
     usage: StreamUsage
     detail: str = ""
     """Which limit was reached, or who stopped the run."""
+    budget: str = ""
+    """The budget that the run waits for, until its amount is raised."""
 
 
 StreamEvent = (
-    TextDelta
-    | TextCited
-    | ReasoningDelta
-    | ToolStatus
-    | ToolProgress
-    | ApprovalRequired
-    | ApprovalGiven
-    | ClientCall
-    | QuestionAsked
-    | TurnRestarted
-    | HistoryCompacted
-    | HistoryRewound
-    | StreamError
-    | StreamDone
+    TextDeltaEvent
+    | TextCitedEvent
+    | ReasoningDeltaEvent
+    | ToolStatusEvent
+    | ToolProgressEvent
+    | ApprovalRequiredEvent
+    | ApprovalGivenEvent
+    | ClientCallEvent
+    | QuestionAskedEvent
+    | TurnRestartedEvent
+    | HistoryCompactedEvent
+    | HistoryRewoundEvent
+    | ErrorEvent
+    | DoneEvent
 )
 
 

@@ -4,7 +4,7 @@ import msgspec
 from msgspec import field
 from msgspec.structs import replace
 
-from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
+from toolyard.core.settings.models.options import DEFAULT_OPTIONS, Options
 from toolyard.core.tools.web_search_rule import Preference, SearchMode, parse_search
 from toolyard.surfaces.http.request_body import LenientBody
 

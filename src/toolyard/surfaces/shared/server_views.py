@@ -31,6 +31,8 @@ class ServerView(Struct, kw_only=True):
     unusable: int
     """How many tools cannot be offered, such as for a schema that is not valid; the list of tools says why."""
     configured: bool
+    location: str
+    """Where the configuration sets it, for administrators; empty for others."""
     version: str
     """The version of its stored configuration, for `If-Match`; empty for a server of the configuration file."""
     conflict: str
@@ -67,6 +69,7 @@ def build_server_view(card: ServerCard, caller: Caller) -> ServerView:
         rejected=sum(tool.state == "rejected" for tool in card.tools),
         unusable=sum(tool.state == "unusable" for tool in card.tools),
         configured=card.configured,
+        location=card.location if caller.administers_server else "",
         version=card.version,
         conflict=card.conflict if caller.administers_server else "",
         warning=card.spec.version_warning if caller.administers_server else "",

@@ -40,14 +40,14 @@ from toolyard.core.ports import Failure, Value
 from toolyard.engine.access.authentication import Authenticator
 from toolyard.engine.log.open_runs import load_open_runs
 from toolyard.engine.log.readers import Reader
-from toolyard.engine.run_options import THREAD_PREFIX
+from toolyard.engine.run.options import THREAD_PREFIX
 from toolyard.engine.service import Service
 from toolyard.named_locks import NamedLocks
 from toolyard.surfaces.http.authorization import admit_request
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.shared.chat_messages import build_title
-from toolyard.surfaces.shared.followed_run import follow_run
+from toolyard.surfaces.shared.runs.followed_run import follow_run
 from toolyard.surfaces.surface import Backend
 
 

@@ -123,8 +123,8 @@ def _tells_nothing_else(item: Item, view: RunView) -> bool:
     if not isinstance(item, ModelText):
         return True
     own_texts = {text.text for turn in view.turns for text in turn.texts}
-    told = _remove_linked_lines(item.text)
-    if not told or told in own_texts:
+    answer = _remove_linked_lines(item.text)
+    if not answer or answer in own_texts:
         return True
     # A client that lets an answer go on puts what comes right behind the sentence: the sentence, or the run's texts.
     text = item.text

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.items import Call, Problem
@@ -14,6 +15,12 @@ from toolyard.core.tools.trust import join_sources, list_unreviewed_servers, nam
 from toolyard.tool_index.find_tools_result import FIND_TOOLS, build_result
 
 MAX_QUERY_CHARS = 1000
+WITH_RETURNS_DESCRIPTION = (
+    "Find tools for a task, and the schemas of what they return where these are known. There may be more tools than "
+    "you are shown: before you say that something cannot be done, describe it here in a few words. What is found can "
+    "be called from your next turn on."
+)
+"""The description where programs call tools: they need to know what comes back."""
 
 FIND_TOOLS_DEFINITION = Tool(
     name=FIND_TOOLS,
@@ -56,11 +63,14 @@ def _validate(arguments: dict[str, object]) -> Problem | None:
 
 
 class FindToolsVenue:
-    def __init__(self, search: SearchTools) -> None:
+    def __init__(self, search: SearchTools, *, with_returns: bool = False) -> None:
+        """With `with_returns`, what is found has the schema of what it returns."""
         self._search = search
+        self._with_returns = with_returns
 
     def tools(self) -> Sequence[Tool]:
-        return (FIND_TOOLS_DEFINITION,)
+        definition = FIND_TOOLS_DEFINITION
+        return (replace(definition, description=WITH_RETURNS_DESCRIPTION) if self._with_returns else definition,)
 
     def hooks(self, tool: str) -> ToolHooks:
         return ToolHooks(validate=_validate)
@@ -70,7 +80,7 @@ class FindToolsVenue:
         tools = self._search(arguments.query, context.caller, context.may_use)
         # The descriptions stay in the conversation, also when their server does not list the tools any more.
         sources = join_sources(*map(name_description_source, list_unreviewed_servers(tools)))
-        return Value(value=build_result(tools), untrusted=sources)
+        return Value(value=build_result(tools, with_returns=self._with_returns), untrusted=sources)
 
     async def close(self) -> None:
         return None

@@ -11,7 +11,15 @@ import msgspec
 from msgspec import Meta, Struct
 
 from toolyard.core.items import Call, Problem
-from toolyard.core.ports import ORIGINAL_PREFIX, RECORDED_TURN_PREFIX, Context, Failure, ToolHooks, Value
+from toolyard.core.ports import (
+    FEEDBACK_HANDLE,
+    ORIGINAL_PREFIX,
+    RECORDED_TURN_PREFIX,
+    Context,
+    Failure,
+    ToolHooks,
+    Value,
+)
 from toolyard.core.store import Blobs
 from toolyard.core.tools.definition import Tool
 from toolyard.core.utf8 import find_char_boundary
@@ -73,7 +81,7 @@ class ReadResultVenue:
     async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure:
         arguments = msgspec.convert(call.arguments, _ReadResultArguments)
         # Recorded turns and results with secrets are stored beside the results, but are not for a model to read.
-        hidden = arguments.handle.startswith((RECORDED_TURN_PREFIX, ORIGINAL_PREFIX))
+        hidden = arguments.handle.startswith((RECORDED_TURN_PREFIX, ORIGINAL_PREFIX, FEEDBACK_HANDLE))
         body = None if hidden else await self._blobs.get_blob(context.conversation, arguments.handle)
         if body is None:
             error_text = f"there is no result {arguments.handle[:80]!r} in this conversation"

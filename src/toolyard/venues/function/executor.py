@@ -57,6 +57,7 @@ class Executor(ABC):
     name: str
     description: str = ""
     parameters: dict[str, object] = dict(EMPTY_OBJECT)  # noqa: RUF012 - read, never written
+    title: str = ""
     roles: Collection[str] = ()
     divisions: Collection[str] = ()
     approval: Approval = "never"
@@ -75,6 +76,8 @@ class Executor(ABC):
     exclusive: bool = False
     max_result_bytes: int = 16_384
     examples: Collection[str] = ()
+    propose: Collection[str] = ()
+    says: str | Collection[str] = ()
     sources: Mapping[str, str] = {}
     checks_ok: bool = False
 
@@ -103,6 +106,7 @@ def define_tool(executor: ExecutorLike) -> Tool:
     rules = {rule: getattr(executor, rule) for rule in RULE_ATTRIBUTES if hasattr(executor, rule)}
     if isinstance(executor, Executor):
         rules["roles"] = executor.roles
+    rules["says"] = list_sentences(rules.get("says"))
     try:
         return msgspec.convert(
             {
@@ -116,6 +120,11 @@ def define_tool(executor: ExecutorLike) -> Tool:
         )
     except msgspec.ValidationError as error:
         raise Misconfigured(f"executor {type(executor).__name__}: {error}") from None
+
+
+def list_sentences(says: object) -> object:
+    """Return the sentences of `says`, which may be a single one."""
+    return (says,) if isinstance(says, str) else says or ()
 
 
 def has_own_check(executor: ExecutorLike) -> bool:

@@ -33,6 +33,7 @@ class Signature:
     def __init__(self, function: Callable[..., object], name: str) -> None:
         self.context_parameter = ""
         self.is_coroutine_function = inspect.iscoroutinefunction(function)
+        self._function = function
         parameters = _list_parameters(function, name)
         docstring = parse_docstring(inspect.getdoc(function) or "", [parameter.name for parameter, _ in parameters])
         own_parameters: list[tuple[inspect.Parameter, object]] = []
@@ -54,6 +55,13 @@ class Signature:
         # example, can only be a text there.
         parsed = self._validate_json(msgspec.json.encode(arguments))
         return {self._model_parameter: parsed} if self._model_parameter else cast(dict[str, object], parsed)
+
+    def list_result_fields(self) -> list[str]:
+        """Return the fields of the function's result, if its type declares them: a model, struct, dataclass or dict."""
+        kind: object = _strip_annotated(get_type_hints(self._function).get("return"))
+        if not isinstance(kind, type):
+            return []
+        return list(kind.model_fields if issubclass(kind, BaseModel) else get_type_hints(cast("type[object]", kind)))
 
     def validate(self, arguments: dict[str, object]) -> Problem | None:
         """Return a problem that names each wrong field and what was expected there, or None."""

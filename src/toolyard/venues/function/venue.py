@@ -3,19 +3,21 @@
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar, cast, overload
 
 import msgspec
 
 from toolyard.core.caller import Caller
-from toolyard.core.errors import Misconfigured, ToolError
+from toolyard.core.errors import Invalid, Misconfigured, ToolError
 from toolyard.core.items import Call, Problem
 from toolyard.core.ports import Context, Failure, Pending, ToolHooks, Value, Verdict
 from toolyard.core.settings.tool_rules import AfterUntrusted, Approval, iter_term_problems
 from toolyard.core.tools.definition import Tool
-from toolyard.venues.function.executor import REQUIRED_ATTRIBUTES, ExecutorLike, define_tool
+from toolyard.core.tools.templates import check_sentences
+from toolyard.venues.function.executor import REQUIRED_ATTRIBUTES, ExecutorLike, define_tool, list_sentences
 from toolyard.venues.function.failures import describe_exception, find_reported_failure
 from toolyard.venues.function.threads import NoThreadAvailable, ThreadPool
 
@@ -100,6 +102,7 @@ def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
 def tool(
     *,
     name: str = "",
+    title: str = "",
     description: str = "",
     roles: Iterable[str] = (),
     divisions: Iterable[str] = (),
@@ -120,6 +123,8 @@ def tool(
     exclusive: bool = False,
     max_result_bytes: int = 16_384,
     examples: Sequence[str] = (),
+    propose: Sequence[str] = (),
+    says: str | Sequence[str] = (),
     sources: Mapping[str, str] | None = None,
     checks_ok: bool = False,
 ) -> ToolDecorator: ...
@@ -127,7 +132,8 @@ def tool(function: Callable[P, R] | None = None, /, **rules: object) -> Function
     """Make a typed function a tool: its signature becomes the schema, its docstring the descriptions.
 
     What the docstring says about a parameter (in the style of Google, NumPy or Sphinx) describes the parameter; the
-    rest describes the tool.
+    rest describes the tool. `says` is a sentence for people about a call that succeeded, such as `Added {item}.`: a
+    slot names a parameter, or a field that the function's return type declares.
     """
     return ToolDecorator(rules) if function is None else _build_tool(function, {})
 
@@ -142,6 +148,7 @@ def _build_tool(function: Callable[P, R], rules: Mapping[str, object]) -> Functi
         definition = msgspec.convert(
             {
                 **options,
+                "says": list_sentences(rules.get("says")),
                 "name": name,
                 "description": rules.get("description") or signature.description,
                 "parameters": signature.schema,
@@ -150,14 +157,19 @@ def _build_tool(function: Callable[P, R], rules: Mapping[str, object]) -> Functi
         )
     except msgspec.ValidationError as error:
         raise Misconfigured(f"tool {name!r}: {error}") from None
-    return FunctionTool(_require_consistent(definition), function, signature)
+    result_fields = signature.list_result_fields() if definition.says else ()
+    return FunctionTool(_require_consistent(definition, result_fields), function, signature)
 
 
-def _require_consistent(tool: Tool) -> Tool:
+def _require_consistent(tool: Tool, result_fields: Collection[str] = ()) -> Tool:
     if tool.read_only and tool.destructive:
         raise Misconfigured(f"tool {tool.name!r} is read_only and destructive: set one of them")
     for setting, problem in iter_term_problems(tool.approval, tool.approvers, tool.approvals):
         raise Misconfigured(f"tool {tool.name!r}: {setting} {problem}")
+    try:
+        check_sentences(tool, result_fields)
+    except Invalid as error:
+        raise Misconfigured(f"tool {tool.name!r}: {error}") from None
     return tool
 
 
@@ -197,12 +209,8 @@ class FunctionVenue:
     async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Pending:
         """Run a call. Whatever the tool raises becomes a failure for the model, except a cancellation."""
         try:
-
-            def run_blocking(work: Callable[[], object]) -> Awaitable[object]:
-                # Waiting for a thread may use up half of the deadline, so that the tool has the other half to run.
-                return self._threads.run(work, owners=_build_owners(tool, context), max_wait_s=tool.timeout_s / 2)
-
-            value = await self._tools[tool.name].run(call, context, run_blocking)
+            # Not a nested function: each call would evaluate its annotations again, for five microseconds.
+            value = await self._tools[tool.name].run(call, context, partial(self._run_blocking, tool, context))
             failure = find_reported_failure(value) if tool.checks_ok else None
             return failure or Value(value=value)
         except asyncio.CancelledError:
@@ -215,6 +223,10 @@ class FunctionVenue:
         except BaseException as error:  # a tool that calls sys.exit() must not end the server
             _log.warning("tool %s raised", tool.name, exc_info=error if _is_writable(error) else None)
             return describe_exception(error)
+
+    def _run_blocking(self, tool: Tool, context: Context, work: Callable[[], object]) -> Awaitable[object]:
+        # Waiting for a thread may use up half of the deadline, so that the tool has the other half to run.
+        return self._threads.run(work, owners=_build_owners(tool, context), max_wait_s=tool.timeout_s / 2)
 
     def warnings(self) -> Sequence[str]:
         """Return a warning for operators if threads hang, which are lost until their tools return."""

@@ -8,7 +8,7 @@ from typing import cast
 import httpcore2
 import httpx2
 
-from toolyard.core.settings.network_addresses import is_public
+from toolyard.core.settings.network.addresses import is_public
 from toolyard.venues.mcp.sessions.stdio import MAX_MESSAGE_BYTES
 
 UNCOMPRESSED = {"accept-encoding": "identity"}

@@ -31,7 +31,15 @@ from toolyard.venues.mcp.catalog.router import Router
 from toolyard.venues.mcp.dependencies import Connector, ServerDependencies
 from toolyard.venues.mcp.outcomes import McpConnection, ServerReply
 from toolyard.venues.mcp.server import ManagedServer, ServerRecord
-from toolyard.venues.mcp.server_records import RUNS, SERVERS, ServerRecords, ServerRun, compute_version, require_version
+from toolyard.venues.mcp.server_records import (
+    RUNS,
+    SERVERS,
+    ServerRecords,
+    ServerRun,
+    build_record,
+    compute_version,
+    require_version,
+)
 from toolyard.venues.mcp.trial import describe_target, try_server
 
 START_S = 10.0
@@ -65,13 +73,17 @@ class McpManager:
         on_tools_changed: Callable[[], None],
         secret: str = "",
         allows_private: Callable[[], bool] = lambda: True,
+        locations: Mapping[str, str] | None = None,
+        on_trusted: Callable[[float], None] = lambda at: None,
     ) -> None:
-        """`secret` encrypts the tokens that are stored.
+        """`secret` encrypts the tokens that are stored. `locations` say where the servers of the configuration are set.
 
         `find_defect` returns why a tool that a server lists cannot be offered, or an empty text. `allows_private`
-        returns whether servers that were added at run time may be at private addresses.
+        returns whether servers that were added at run time may be at private addresses. `on_trusted` is called with
+        the time at which somebody has trusted a server.
         """
         self._configured = configured
+        self._locations = locations or {}
         self._make_connector = make_connector
         self._connector: Connector | None = None
         self._store = store
@@ -79,6 +91,7 @@ class McpManager:
         self._auditor = RecordAuditor(store, clock)
         self._reserved_names = reserved_names
         self._on_tools_changed = on_tools_changed
+        self._on_trusted = on_trusted
         self._servers: dict[str, ManagedServer] = {}
         self._shadowed: dict[str, ServerRecord] = {}
         """The stored servers that are not used, because the configuration has servers of their ids."""
@@ -202,6 +215,8 @@ class McpManager:
 
     def _build_card(self, server: ManagedServer) -> ServerCard:
         card = server.build_card()
+        if server.configured:
+            card = replace(card, location=self._locations.get(server.id, ""))
         if server.id in self._shadowed:
             conflict = f"the store has a server {server.id!r} too, which is not used: the configuration comes first"
             return replace(card, version=compute_version(self._shadowed[server.id]), conflict=conflict)
@@ -226,33 +241,57 @@ class McpManager:
             for id in specs:
                 if id in self._servers:
                     raise Refused(f"there is a server {id!r} already; remove it first or choose another name")
-            if len(self._servers) + len(specs) > MAX_SERVERS:
-                raise Refused(f"there are {len(self._servers)} servers of at most {MAX_SERVERS}; remove some first")
-            now = self._clock.now()
-            records = {id: ServerRecord(spec=spec, created_at=now) for id, spec in specs.items()}
-            await self._records.add(records)
-            servers: list[ManagedServer] = []
-            for id, record in records.items():
-                self._pin_records.forget(id)
-                async with self._pin_records.reading():
-                    server = self._add(id, record, configured=False)
-                    await server.load()
-                self._start(server)
-                servers.append(server)
+            servers = await self._store_all(specs)
         await self._wait_until_started(servers)
         return [self._build_card(server) for server in servers]
+
+    async def set_all(self, specs: Mapping[str, ServerSpec], *, dry_run: bool = False) -> None:
+        """Store and start servers, also in place of others: all of them, or none if one would be refused.
+
+        With `dry_run` none is stored.
+        """
+        for spec in specs.values():
+            self._require_startable(spec)
+        async with self._changing():
+            for id in specs:
+                if id in self._servers:
+                    _require_stored(self._servers[id])
+            servers = await self._store_all(specs, dry_run=dry_run)
+        self._publish_changes()
+        await self._wait_until_started(servers)
+
+    async def _store_all(self, specs: Mapping[str, ServerSpec], *, dry_run: bool = False) -> Sequence[ManagedServer]:
+        """Store servers, and start those that are to run."""
+        if len(self._servers.keys() | specs.keys()) > MAX_SERVERS:
+            raise Refused(f"there are {len(self._servers)} servers of at most {MAX_SERVERS}; remove some first")
+        earlier = {id: self._servers[id].record for id in specs if id in self._servers}
+        now = self._clock.now()
+        records = {id: build_record(spec, earlier.get(id), now) for id, spec in specs.items()}
+        if dry_run:
+            self._records.check(records)
+            return ()
+        await self._records.set_all(records, {id: record.spec for id, record in earlier.items()})
+        servers: list[ManagedServer] = []
+        for id, record in records.items():
+            if id in earlier:
+                servers.append(await self._replace(self._servers[id], record))
+                continue
+            self._pin_records.forget(id)
+            async with self._pin_records.reading():
+                server = self._add(id, record, configured=False)
+                await server.load()
+            self._start(server)
+            servers.append(server)
+        return servers
 
     async def change(self, id: str, spec: ServerSpec, expected: str | None = None) -> ServerCard:
         """Store another configuration for a server, end its sessions, and start it again if it is to run."""
         self._require_startable(spec)
         async with self._changing():
             server = self.get_server(id)
-            if server.configured:
-                raise Refused(f"the server {id!r} is in the configuration; change it there")
+            _require_stored(server)
             require_version(id, server.record, expected)
-            record = replace(server.record, spec=spec)
-            await self._records.change(id, server.spec, record)
-            changed = await self._replace(server, record)
+            (changed,) = await self._store_all({id: spec})
         self._publish_changes()
         await self._wait_until_started([changed])
         return self._build_card(changed)
@@ -288,6 +327,11 @@ class McpManager:
         if action == "start":
             await self._wait_until_started([server])
         return self._build_card(server)
+
+    def find_listed(self, tool: Tool, at: float) -> Tool:
+        """Return a tool as it was listed at a time: as that of an untrusted server if it was trusted only later."""
+        server = self._servers.get(tool.server) if tool.server else None
+        return server.build_untrusted(tool) if server is not None and server.record.trusted_at > at else tool
 
     def list_names(self, id: str) -> Sequence[str]:
         """Return the names that are bound to tools of a server, whether there is that server or not."""
@@ -442,8 +486,11 @@ class McpManager:
     def _add(self, id: str, record: ServerRecord, *, configured: bool) -> ManagedServer:
         server = ManagedServer(id, record, self._deps, configured=configured)
         self._servers[id] = server
+        self._on_trusted(record.trusted_at)
         if warning := record.spec.version_warning:
             _log.warning("the server %r %s", id, warning)
+        if record.problem:
+            _log.warning("the server %r cannot be used: %s", id, record.problem)
         return server
 
     async def _replace(self, server: ManagedServer, record: ServerRecord) -> ManagedServer:
@@ -535,6 +582,11 @@ class McpManager:
         if tools != self._tools:
             self._tools = tools
             self._on_tools_changed()
+
+
+def _require_stored(server: ManagedServer) -> None:
+    if server.configured:
+        raise Refused(f"the server {server.id!r} is in the configuration; change it there")
 
 
 async def _refuse_elicitation(connection: object, question: Json, owner: object) -> Json:

@@ -32,7 +32,7 @@ from toolyard.core.tools.mcp_servers import (
 from toolyard.observability.telemetry import mask_secrets
 from toolyard.venues.mcp.auth.grants import GrantStore
 from toolyard.venues.mcp.catalog.caller_views import CallerKey, CallerViews, ListedDefinition
-from toolyard.venues.mcp.catalog.definitions import build_tool, hash_definition
+from toolyard.venues.mcp.catalog.definitions import build_tool, distrust_tool, hash_definition
 from toolyard.venues.mcp.catalog.pins import (
     MAX_PINS,
     Pin,
@@ -73,6 +73,12 @@ class ServerRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether the server is to run; False once somebody has stopped it."""
     started_at: float | None = None
     stopped_at: float | None = None
+    trusted_at: float = 0.0
+    """When somebody has trusted the server; 0 for one that is not trusted, or by an earlier version."""
+    sealed: bytes = b""
+    """The whole configuration, encrypted; `spec` then has masks in the place of its secrets. Empty once it is read."""
+    problem: str = ""
+    """Why `sealed` could not be read, so that the server cannot be used. It is not stored."""
 
 
 class ManagedServer:
@@ -146,8 +152,8 @@ class ManagedServer:
 
     @property
     def forbidden_reason(self) -> str:
-        """Return why no process of this server may be started; empty if one may be, or if it needs none."""
-        return self.spec.replica_problem if self._deps.store.is_shared else ""
+        """Return why this server cannot be used here; empty if it can."""
+        return self.record.problem or (self.spec.replica_problem if self._deps.store.is_shared else "")
 
     def is_public_only(self) -> bool:
         """Return whether the server is reached at public addresses only: one that was not configured by a file."""
@@ -469,6 +475,12 @@ class ManagedServer:
         tool = self._deps.apply_rules(replace(tool, alias=self.spec.names.get(remote, ""), former_names=former_names))
         before = self._tools.get(remote)
         return before if before is not None and before == tool else tool
+
+    def build_untrusted(self, tool: Tool) -> Tool:
+        """Return a tool as it was before the server was trusted."""
+        pin = self._pins.get(tool.remote)
+        is_reviewed = pin is not None and pin.is_reviewed
+        return self._deps.apply_rules(distrust_tool(tool, is_reviewed=is_reviewed))
 
     @property
     def capabilities(self) -> Json:

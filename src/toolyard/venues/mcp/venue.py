@@ -213,7 +213,7 @@ class _CallRunner:
 
     def _check_call(self) -> ErrorReply | NoReply | None:
         """Check the call against this caller's listing, once the session is open; see `ManagedServer.check_call`."""
-        return self._server.check_call(self._tool, self._context.caller)
+        return self._server.check_call(self._context.listed or self._tool, self._context.caller)
 
     async def _await_reply(self, ticket: PendingRequest, number: int = 0) -> Value | Failure | Pending:
         """Wait until the server has answered, or asked a question."""

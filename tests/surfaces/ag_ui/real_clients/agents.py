@@ -177,11 +177,15 @@ class ServedAgents(Struct, frozen=True):
 
 @asynccontextmanager
 async def serve_script(
-    process: AgentProcess, script: Script, tools: Sequence[ToolLike] = (add_to_groceries, order), store: str = "memory:"
+    process: AgentProcess,
+    script: Script,
+    tools: Sequence[ToolLike] = (add_to_groceries, order),
+    store: str = "memory:",
+    code: bool = False,
 ) -> AsyncGenerator[ServedAgents, None]:
     """Serve a yard with a scripted model. The block fails after TEST_TIMEOUT_S."""
     done.clear()
     model = Scripted(script)
-    wiring = Wiring(model=model, tools=[as_tool(function) for function in tools], store=store)
+    wiring = Wiring(model=model, tools=[as_tool(function) for function in tools], store=store, code=code)
     async with asyncio.timeout(TEST_TIMEOUT_S), Yard.from_wiring(wiring) as yard, serve_yard(yard) as url:
         yield ServedAgents(process, yard, model, url)

@@ -68,6 +68,20 @@ async def test_an_approval_is_an_interrupt(
     assert result in tool_message["content"]
 
 
+async def test_several_calls_inside_a_program_are_interrupts(process: AgentProcess, client: str) -> None:
+    code = "import asyncio\nawait asyncio.gather(order(item='milk'), order(item='tea'))"
+    async with serve_script(process, [call("run_code", code=code), say("That is that.")], code=True) as served:
+        agent = await served.open_agent(client=client)
+        asked = await agent.run("Go")
+        assert asked.outcome == "interrupt"
+        assert [one["metadata"]["arguments"] for one in asked.interrupts] == [{"item": "milk"}, {"item": "tea"}]
+        answer = await agent.resume(asked.interrupts, {"approved": True})
+    assert (answer.outcome, answer.text, answer.interrupts) == ("success", "That is that.", [])
+    assert sorted(done) == ["ordered milk", "ordered tea"]
+    (tool_message,) = [message for message in answer.messages if message["role"] == "tool"]
+    assert tool_message["content"] == '{"value":["ordered milk","ordered tea"]}'
+
+
 async def test_a_tool_of_the_front_end_is_handed_out_and_its_result_comes_back(
     process: AgentProcess, client: str
 ) -> None:

@@ -134,6 +134,22 @@ def test_hints_are_believed_only_of_a_trusted_server(
     assert not untrusted.repeatable
 
 
+@pytest.mark.parametrize(
+    ("fields", "title"),
+    [
+        ({"title": "Pay an invoice", "annotations": {"title": "Older"}}, "Pay an invoice"),
+        ({"annotations": {"title": "Older"}}, "Older"),
+        ({"title": "Read\u202e\nmail  now"}, "Read mail now"),
+        ({"title": "x" * 500}, "x" * 100),
+        ({"title": ["no", "text"]}, ""),
+        ({}, ""),
+    ],
+)
+def test_the_title_is_taken_on_one_line(fields: dict[str, object], title: str) -> None:
+    tool = build_tool({**build_listing(a="A")[0], **fields}, "a", "s", ServerSpec())
+    assert (tool.title, tool.description) == (title, "A")
+
+
 def effects_of(tool: Tool) -> set[str]:
     names = ("read_only", "destructive", "open_world", "idempotent")
     return {name for name in names if getattr(tool, name)}

@@ -1,6 +1,7 @@
 // Which rule lets the owner of a key use a tool, or keeps it from them.
 import { useState, type FormEvent } from "react"
 import { Dialog } from "../../components/Dialog"
+import { ProblemText } from "../../components/ProblemText"
 import { useAdministrationText } from "../../locales/administration"
 import { useTools } from "../../state/tools"
 import type { AccessAnswer, KeyView } from "../../wire/types"
@@ -30,11 +31,7 @@ export function KeyAccess({ keyView, onClose }: { keyView: KeyView; onClose: () 
             </>
           )}
         </div>
-        {problem && (
-          <p className="problem" role="alert">
-            {problem}
-          </p>
-        )}
+        <ProblemText text={problem} />
         <footer>
           <button className="primary" disabled={!typed.trim()}>
             {a("keys.check")}

@@ -5,10 +5,11 @@ import { navigate } from "../../app/route"
 import { MissingOperator } from "../../components/MissingOperator"
 import { useAdministrationText } from "../../locales/administration"
 import { useMe } from "../../session/caller"
-import { requestJson } from "../../wire/http"
+import { request } from "../../wire/http"
 import type { KeyList, KeyView, NewKeyAnswer } from "../../wire/types"
 import { useQuery } from "../../wire/useQuery"
 import { RemoveDialog } from "../settings/RemoveDialog"
+import { buildVersionHeaders } from "../settings/requests"
 import { KeyAccess } from "./KeyAccess"
 import { KeyCard } from "./KeyCard"
 import { KeySecret } from "./KeySecret"
@@ -21,10 +22,11 @@ type Opened = { action: "rotate" | "revoke" | "access"; key: KeyView } | null
 /** `adding` shows the form for a new key. */
 export function Keys({ adding }: { adding: boolean }) {
   const a = useAdministrationText()
-  const { keyless } = useMe()
+  const { keyless, key: ownKey } = useMe()
   const { data, problem, refetch } = useQuery<KeyList>("keys")
   const [opened, setOpened] = useState<Opened>(null)
   const [answer, setAnswer] = useState<NewKeyAnswer | null>(null)
+  const openedKey = opened && (data?.keys.find(({ name }) => name === opened.key.name) ?? opened.key) // as it is now
   const close = () => {
     setOpened(null)
     if (adding) navigate("administration", "keys")
@@ -40,9 +42,12 @@ export function Keys({ adding }: { adding: boolean }) {
     if (keyless) location.reload()
   }
   const revoke = async (key: KeyView) => {
-    await requestJson("DELETE", `keys/${encodeURIComponent(key.name)}`)
+    try {
+      await request("DELETE", `keys/${encodeURIComponent(key.name)}`, undefined, { headers: buildVersionHeaders(key.version) })
+    } finally {
+      refetch() // also of what somebody else has changed meanwhile
+    }
     close()
-    refetch()
   }
   return (
     <>
@@ -62,11 +67,12 @@ export function Keys({ adding }: { adding: boolean }) {
       </ul>
       {!keyless && <People />}
       {adding && <NewKey onCreated={show} onClose={close} />}
-      {opened?.action === "rotate" && <RotateKey keyView={opened.key} onRotated={show} onClose={close} />}
-      {opened?.action === "access" && <KeyAccess keyView={opened.key} onClose={close} />}
-      {opened?.action === "revoke" && (
-        <RemoveDialog title={a("keys.revokeOf", { name: opened.key.name })} action={a("keys.revoke")} remove={() => revoke(opened.key)} onClose={close}>
-          <p>{a("keys.revokeAbout", { name: opened.key.name })}</p>
+      {openedKey && opened?.action === "rotate" && <RotateKey keyView={openedKey} onRotated={show} onOutdated={refetch} onClose={close} />}
+      {openedKey && opened?.action === "access" && <KeyAccess keyView={openedKey} onClose={close} />}
+      {openedKey && opened?.action === "revoke" && (
+        <RemoveDialog title={a("keys.revokeOf", { name: openedKey.name })} action={a("keys.revoke")} remove={() => revoke(openedKey)} onClose={close}>
+          <p>{openedKey.conflict || a("keys.revokeAbout", { name: openedKey.name })}</p>
+          {!openedKey.conflict && openedKey.name === ownKey && <p className="newer">{a("keys.revokeOwn")}</p>}
         </RemoveDialog>
       )}
       {answer && <KeySecret answer={answer} onClose={finish} />}

@@ -1,17 +1,22 @@
 // Creates a key. The first one of a server is an administrator's, and the page signs in with it at once.
 import { useState, type FormEvent } from "react"
+import { Select } from "../../components/Select"
 import { Dialog } from "../../components/Dialog"
+import { ProblemText } from "../../components/ProblemText"
 import { useTranslate } from "../../locales"
 import { useAdministrationText } from "../../locales/administration"
 import { isServerAdmin, useMe } from "../../session/caller"
-import { HttpError, requestJson, session } from "../../wire/http"
+import { HttpError, requestJson } from "../../wire/http"
 import type { NewKeyAnswer } from "../../wire/types"
 import { useProblem } from "../../wire/useProblem"
 import { FieldInput } from "../settings/FieldInput"
 import { splitLines } from "../settings/fieldKinds"
+import { staySignedIn } from "./staySignedIn"
 
 const ROLES = ["admin", "operator", "approver"] as const
 const EXPIRY_DAYS = [30, 90, 365]
+const LISTS = ["divisions", "tools", "models", "origins"] as const
+const HINTS = { divisions: "keys.divisionsHint", tools: "keys.limitHint", models: "keys.limitHint", origins: "keys.originsHint" } as const
 const DAY_S = 86_400
 
 interface NewKeyProps {
@@ -30,7 +35,8 @@ export function NewKey({ onCreated, onClose }: NewKeyProps) {
   const [otherRoles, setOtherRoles] = useState<unknown>()
   const [tenant, setTenant] = useState("")
   const [days, setDays] = useState(0)
-  const [limits, setLimits] = useState<Record<"tools" | "models" | "origins", unknown>>({ tools: undefined, models: undefined, origins: undefined })
+  const [trusted, setTrusted] = useState(false)
+  const [limits, setLimits] = useState<Partial<Record<(typeof LISTS)[number], unknown>>>({})
   const [problem, fail, clear] = useProblem()
   const [wrongField, setWrongField] = useState("")
   const [busy, setBusy] = useState(false)
@@ -45,11 +51,13 @@ export function NewKey({ onCreated, onClose }: NewKeyProps) {
       user: user.trim(),
       roles: [...roles, ...((otherRoles as string[] | undefined) ?? [])],
       tenant: tenant.trim(),
+      trusted,
       expires_at: days ? Math.round(Date.now() / 1000) + days * DAY_S : 0,
       ...Object.fromEntries(Object.entries(limits).filter(([, value]) => value !== undefined)),
     }
     try {
-      onCreated(await (isFirst ? createFirst(body) : requestJson<NewKeyAnswer>("POST", "keys", body)))
+      const add = () => requestJson<NewKeyAnswer>("POST", "keys", body)
+      onCreated(await (isFirst ? staySignedIn(add) : add()))
     } catch (error) {
       fail(error)
       setWrongField(error instanceof HttpError ? String(error.body.details["field"] ?? "") : "")
@@ -79,33 +87,32 @@ export function NewKey({ onCreated, onClose }: NewKeyProps) {
         </fieldset>
         <div className="field">
           <label htmlFor="key-expiry">{a("keys.expires")}</label>
-          <select id="key-expiry" value={days} onChange={(event) => setDays(Number(event.target.value))}>
-            <option value={0}>{a("keys.never")}</option>
-            {!isFirst &&
-              EXPIRY_DAYS.map((n) => (
-                <option key={n} value={n}>
-                  {a("keys.days", { n })}
-                </option>
-              ))}
-          </select>
+          <Select id="key-expiry" label={a("keys.expires")} value={String(days)} onChange={(n) => setDays(Number(n))} options={[{ value: "0", label: a("keys.never") }, ...(isFirst ? [] : EXPIRY_DAYS.map((n) => ({ value: String(n), label: a("keys.days", { n }) })))]} />
         </div>
         {!isFirst && (
           <details>
             <summary>{a("moreFields")}</summary>
             <div className="entry-form">
-              <FieldInput label={a("keys.otherRoles")} hint={a("oneEach")} kind="lines" value={otherRoles} onChange={setOtherRoles} />
+              <FieldInput label={a("keys.otherRoles")} hint={a("oneEach")} kind="list" value={otherRoles} onChange={setOtherRoles} />
               {isServerAdmin(me) && <FieldInput label={a("keys.tenant")} hint={a("keys.tenantHint")} kind="text" value={tenant} onChange={(typed) => setTenant(String(typed ?? ""))} />}
-              {(["tools", "models", "origins"] as const).map((field) => (
-                <FieldInput key={field} label={a(`keys.${field}`)} hint={a(field === "origins" ? "keys.originsHint" : "keys.limitHint")} kind="lines" value={limits[field]} problem={problemOf(field)} onChange={(value) => setLimits({ ...limits, [field]: value && splitLines((value as string[]).join("\n")) })} />
+              {LISTS.map((field) => (
+                <FieldInput key={field} label={a(`keys.${field}`)} hint={a(HINTS[field])} kind="list" value={limits[field]} problem={problemOf(field)} onChange={(value) => setLimits({ ...limits, [field]: value && splitLines((value as string[]).join("\n")) })} />
               ))}
+              {isServerAdmin(me) && (
+                <div className="choices">
+                  <label>
+                    <input type="checkbox" checked={trusted} onChange={() => setTrusted(!trusted)} />
+                    <span>
+                      {a("keys.trusted")}
+                      <small>{a("keys.trustedHint")}</small>
+                    </span>
+                  </label>
+                </div>
+              )}
             </div>
           </details>
         )}
-        {problem && !isShownAtField && (
-          <p className="problem" role="alert">
-            {problem}
-          </p>
-        )}
+        <ProblemText text={isShownAtField ? "" : problem} />
         <footer>
           <button type="button" onClick={onClose}>
             {t("common.cancel")}
@@ -117,17 +124,4 @@ export function NewKey({ onCreated, onClose }: NewKeyProps) {
       </form>
     </Dialog>
   )
-}
-
-/** Create the first key and sign in with it. The page stays: its polls may be refused in between, and the secret would be lost. */
-async function createFirst(body: unknown): Promise<NewKeyAnswer> {
-  const { onUnauthorized } = session
-  session.onUnauthorized = () => {}
-  try {
-    const answer = await requestJson<NewKeyAnswer>("POST", "keys", body)
-    await requestJson("POST", "session", { key: answer.secret })
-    return answer
-  } finally {
-    session.onUnauthorized = onUnauthorized
-  }
 }

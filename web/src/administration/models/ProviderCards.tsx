@@ -88,19 +88,21 @@ function ProviderCard({ name, entry, provider, onEdit, onChanged }: ProviderCard
         <h3>{name}</h3>
         {entry ? <SourcePill entry={entry} /> : <span className="pill">{a("fromEnvironment")}</span>}
         <span className="grow" />
-        <button aria-label={a("testOf", { name })} aria-expanded={testing} onClick={() => setTesting(!testing)}>
-          {a("test")}
-        </button>
-        {entry?.source === "store" && (
-          <>
-            <button aria-label={a("editOf", { name })} onClick={onEdit}>
-              {a("edit")}
-            </button>
-            <button className="quiet" aria-label={a("removeOf", { name })} onClick={() => setRemoving(true)}>
-              {a("remove")}
-            </button>
-          </>
-        )}
+        <span className="actions">
+          <button aria-label={a("testOf", { name })} aria-expanded={testing} onClick={() => setTesting(!testing)}>
+            {a("test")}
+          </button>
+          {entry?.source === "store" && (
+            <>
+              <button aria-label={a("editOf", { name })} onClick={onEdit}>
+                {a("edit")}
+              </button>
+              <button className="quiet" aria-label={a("removeOf", { name })} onClick={() => setRemoving(true)}>
+                {a("remove")}
+              </button>
+            </>
+          )}
+        </span>
       </header>
       {entry ? <EntryValue entry={entry} /> : <p className="value">{provider?.config.models.all.join(", ")}</p>}
       {entry && <EntryFacts entry={entry} onChanged={onChanged} />}

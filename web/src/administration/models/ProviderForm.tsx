@@ -1,5 +1,6 @@
 // Adds or changes a provider: its key and address are tried before they are saved, and one of its models can become the default.
 import { useState } from "react"
+import { Select } from "../../components/Select"
 import { Dialog } from "../../components/Dialog"
 import { useAdministrationText } from "../../locales/administration"
 import { useModels } from "../../state/models"
@@ -41,12 +42,7 @@ export function ProviderForm({ settings, entry, onSaved, onClose }: ProviderForm
     <>
       <div className="field">
         <label htmlFor="provider-preset">{a("models.provider")}</label>
-        <select id="provider-preset" value={preset} onChange={(event) => setPreset(event.target.value)}>
-          {presets.map((option) => (
-            <option key={option.name}>{option.name}</option>
-          ))}
-          <option value={OTHER}>{a("models.other")}</option>
-        </select>
+        <Select id="provider-preset" label={a("models.provider")} value={preset} onChange={setPreset} options={[...presets.map(({ name: known }) => ({ value: known, label: known })), { value: OTHER, label: a("models.other") }]} />
       </div>
       {preset === OTHER && <FieldInput label={a("models.otherName")} kind="text" required value={otherName} onChange={(typed) => setOtherName(String(typed ?? ""))} />}
     </>

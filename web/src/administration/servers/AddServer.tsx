@@ -1,6 +1,7 @@
 // Adds MCP servers: by address, from an mcp.json, or by a command. Each is tried before it can be saved.
 import { useState } from "react"
 import { Dialog } from "../../components/Dialog"
+import { ProblemText } from "../../components/ProblemText"
 import { useTranslate } from "../../locales"
 import { useAdministrationText } from "../../locales/administration"
 import { describeError, HttpError, requestJson } from "../../wire/http"
@@ -116,14 +117,14 @@ export function AddServer({ addable, onAdded, onClose }: AddServerProps) {
         {way === "url" && (
           <>
             <FieldInput label={a("servers.url")} kind="text" required value={config["url"]} problem={findProblem("url")} onChange={change("url")} />
-            <FieldInput key="headers" label={a("servers.headers")} hint={a("servers.writeOnly")} kind="table" secret value={config["headers"]} problem={findProblem("headers")} onChange={change("headers")} />
+            <FieldInput key="headers" label={a("servers.headers")} hint={a("servers.writeOnly")} kind="map" secret value={config["headers"]} problem={findProblem("headers")} onChange={change("headers")} />
           </>
         )}
         {way === "command" && (
           <>
             <FieldInput label={a("servers.command")} hint={a("servers.commandAbout")} kind="text" required value={config["command"]} problem={findProblem("command")} onChange={change("command")} />
-            <FieldInput label={a("servers.args")} hint={a("oneEach")} kind="lines" value={config["args"]} problem={findProblem("args")} onChange={change("args")} />
-            <FieldInput key="env" label={a("servers.env")} hint={a("servers.writeOnly")} kind="table" secret value={config["env"]} problem={findProblem("env")} onChange={change("env")} />
+            <FieldInput label={a("servers.args")} hint={a("oneEach")} kind="list" value={config["args"]} problem={findProblem("args")} onChange={change("args")} />
+            <FieldInput key="env" label={a("servers.env")} hint={a("servers.writeOnly")} kind="map" secret value={config["env"]} problem={findProblem("env")} onChange={change("env")} />
           </>
         )}
         {way === "json" && (
@@ -144,11 +145,7 @@ export function AddServer({ addable, onAdded, onClose }: AddServerProps) {
           </label>
         )}
         {trials && <TrialResult trials={trials} />}
-        {problem && !isShownAtField && (
-          <p className="problem" role="alert">
-            {problem}
-          </p>
-        )}
+        <ProblemText text={isShownAtField ? "" : problem} />
         {!usable && <small>{a("servers.testFirst")}</small>}
         <footer>
           <button type="button" onClick={onClose}>

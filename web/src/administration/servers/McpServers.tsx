@@ -45,7 +45,7 @@ export function McpServers({ adding }: { adding: boolean }) {
       </header>
       <div role="status">{message && <p className="good">{message}</p>}</div>
       {problem && !data && <p className="problem">{problem}</p>}
-      {data?.count === 0 && <p className="empty">{a("none")}</p>}
+      {data?.count === 0 && <p className="empty">{a("servers.none")}</p>}
       <ul className="cards">
         {data?.servers.map((server) => (
           <ServerCard key={server.id} server={server} figures={week.data?.overview.tools ?? []} opened={false} onChanged={refetch}>

@@ -1,5 +1,7 @@
 // What an administrator sets for an MCP server: whether it is trusted, what becomes of changed tools, its address and secrets.
-import { useId, useState } from "react"
+import { useState } from "react"
+import { Select } from "../../components/Select"
+import { ProblemText } from "../../components/ProblemText"
 import { useAdministrationText } from "../../locales/administration"
 import { loadTools } from "../../state/tools"
 import { request } from "../../wire/http"
@@ -12,6 +14,7 @@ import { maySignIn } from "./serverConfig"
 import ServerSignIn from "./ServerSignIn"
 
 const PINS = ["on", "review", "off"] as const
+const AUTHS = ["server", "caller"] as const
 
 interface ServerSettingsProps {
   server: ServerView
@@ -20,7 +23,6 @@ interface ServerSettingsProps {
 
 export function ServerSettings({ server, onChanged }: ServerSettingsProps) {
   const a = useAdministrationText()
-  const pinId = useId()
   const [opened, setOpened] = useState<"sign-in" | "change" | "remove" | null>(null)
   const [problem, setProblem] = useState("")
   const path = `servers/${encodeURIComponent(server.id)}`
@@ -42,6 +44,7 @@ export function ServerSettings({ server, onChanged }: ServerSettingsProps) {
     void loadTools()
   }
   const trusted = server.config["trust"] === true
+  const auth = AUTHS.find((choice) => choice === server.config["auth"]) ?? "server"
   const pin = PINS.find((choice) => choice === server.config["pin"]) ?? "on"
   return (
     <div className="server-settings">
@@ -62,22 +65,15 @@ export function ServerSettings({ server, onChanged }: ServerSettingsProps) {
       </div>
       <div className="setting-line">
         <p>{a(`servers.pin.${pin}`)}</p>
-        {!server.configured && (
-          <>
-            <label className="visually-hidden" htmlFor={pinId}>
-              {a("servers.pin")}
-            </label>
-            <select id={pinId} value={pin} onChange={(event) => void change({ pin: event.target.value })}>
-              {PINS.map((choice) => (
-                <option key={choice} value={choice}>
-                  {a(`servers.pinChoice.${choice}`)}
-                </option>
-              ))}
-            </select>
-          </>
-        )}
+        {!server.configured && <Select label={a("servers.pin")} value={pin} onChange={(choice) => void change({ pin: choice })} options={PINS.map((choice) => ({ value: choice, label: a(`servers.pinChoice.${choice}`) }))} />}
       </div>
-      {server.configured && <p className="about">{a("servers.fromFile")}</p>}
+      {maySignIn(server) && (
+        <div className="setting-line">
+          <p>{a(`servers.auth.${auth}`)}</p>
+          {!server.configured && <Select label={a("servers.auth")} value={auth} onChange={(choice) => void change({ auth: choice })} options={AUTHS.map((choice) => ({ value: choice, label: a(`servers.authChoice.${choice}`) }))} />}
+        </div>
+      )}
+      {server.configured && <p className="about">{server.location ? a("location", { location: server.location }) : a("servers.fromFile")}</p>}
       <div className="button-row">
         {maySignIn(server) && (
           <button aria-label={a("servers.signInOf", { name: server.name })} onClick={() => setOpened("sign-in")}>
@@ -95,11 +91,7 @@ export function ServerSettings({ server, onChanged }: ServerSettingsProps) {
           </>
         )}
       </div>
-      {problem && (
-        <p className="problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <ProblemText text={problem} />
       {opened === "sign-in" && <ServerSignIn server={server} onChanged={onChanged} onClose={() => setOpened(null)} />}
       {opened === "change" && <ChangeServer server={server} onChanged={onChanged} onClose={() => setOpened(null)} />}
       {opened === "remove" && <RemoveDialog title={a("removeConfirm", { name: server.name })} action={a("remove")} remove={remove} onClose={() => setOpened(null)} />}

@@ -6,6 +6,5 @@ import { findNewer } from "../settings/requests"
 /** Return why a change failed. If somebody else was faster, the card shows the newer values by then. */
 export function describeChangeError(error: unknown, a: AdministrationText): string {
   const newer = findNewer<ServerView>(error)
-  if (newer === undefined) return describeError(error)
-  return newer ? `${a("outdated")} ${[newer.config["url"], newer.config["command"]].filter(Boolean).join(" ")}` : a("outdatedGone")
+  return newer === undefined ? describeError(error) : a(newer ? "outdated" : "outdatedGone")
 }

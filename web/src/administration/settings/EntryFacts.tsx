@@ -5,10 +5,14 @@ import { useAdministrationText } from "../../locales/administration"
 import type { SettingEntry } from "../../wire/types"
 import { useProblem } from "../../wire/useProblem"
 import { deleteEntry } from "./requests"
+import { ProblemText } from "../../components/ProblemText"
+
+/** How the server names the program that embeds it. */
+const PROGRAM = "the program"
 
 export function SourcePill({ entry }: { entry: SettingEntry }) {
   const a = useAdministrationText()
-  return <span className={entry.source === "store" ? "pill ok" : "pill"}>{a(entry.source === "store" ? "fromStore" : "fromFile")}</span>
+  return <span className={entry.source === "store" ? "pill ok" : "pill"}>{a(entry.source === "store" ? "fromStore" : entry.location === PROGRAM ? "fromProgram" : "fromFile")}</span>
 }
 
 export function EntryFacts({ entry, onChanged }: { entry: SettingEntry; onChanged: () => void }) {
@@ -18,7 +22,7 @@ export function EntryFacts({ entry, onChanged }: { entry: SettingEntry; onChange
   return (
     <>
       <p className="facts">
-        {entry.source === "file" ? <span>{a("location", { location: entry.location })}</span> : <span>{a("changed", { by: entry.changed_by, when: formatRelative(entry.changed_at, Date.now() / 1000, language) })}</span>}
+        {entry.source === "file" ? <span>{entry.location === PROGRAM ? a("inProgram") : a("location", { location: entry.location })}</span> : <span>{a("changed", { by: entry.changed_by, when: formatRelative(entry.changed_at, Date.now() / 1000, language) })}</span>}
       </p>
       {entry.problem && <p className="problem">{entry.problem}</p>}
       {entry.conflict && (
@@ -31,11 +35,7 @@ export function EntryFacts({ entry, onChanged }: { entry: SettingEntry; onChange
           </div>
         </div>
       )}
-      {problem && (
-        <p className="problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <ProblemText text={problem} />
     </>
   )
 }

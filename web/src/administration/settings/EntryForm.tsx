@@ -1,14 +1,15 @@
 // The form of an entry, made from the server's description of its kind. It is saved as a whole.
 import { useState, type FormEvent, type ReactNode } from "react"
 import { JsonView } from "../../components/JsonView"
+import { ProblemText } from "../../components/ProblemText"
 import { useTranslate } from "../../locales"
-import { useAdministrationText, useOptionalText } from "../../locales/administration"
+import { useAdministrationText } from "../../locales/administration"
 import { HttpError } from "../../wire/http"
 import type { SettingEntry, SettingField } from "../../wire/types"
 import { useProblem } from "../../wire/useProblem"
-import { FieldInput } from "./FieldInput"
-import { chooseFieldKind, findFieldProblem, shortenProblems, withValue, type Values } from "./fieldKinds"
+import { findFieldProblem, shortenProblems, withValue, type Values } from "./fieldKinds"
 import { findNewer, saveEntry } from "./requests"
+import { SettingFieldInput } from "./SettingFieldInput"
 
 interface EntryFormProps {
   kind: string
@@ -18,6 +19,10 @@ interface EntryFormProps {
   entry: SettingEntry | null
   /** The names of the fields that are always shown. The others are shown on demand; all are if this is left out. */
   mainFields?: string[] | undefined
+  /** The values of a new entry to begin with. */
+  initial?: Values | undefined
+  /** Values to choose from, by field; another one may be typed as well. */
+  suggestions?: Record<string, string[]> | undefined
   /** What stands above the fields, such as an input for the name. */
   head?: ReactNode
   /** What stands below the fields. It gets the value as it is in the form. */
@@ -27,12 +32,12 @@ interface EntryFormProps {
   onCancel: () => void
 }
 
-export function EntryForm({ kind, name, fields, entry, mainFields, head, children, disabled, onSaved, onCancel }: EntryFormProps) {
+export function EntryForm({ kind, name, fields, entry, mainFields, initial, suggestions, head, children, disabled, onSaved, onCancel }: EntryFormProps) {
   const t = useTranslate()
   const a = useAdministrationText()
   const isPlain = fields.length === 1 && fields[0]!.name === name // the whole entry is one value
   const textKind = kind === "general" && !isPlain ? name : kind
-  const toValues = (shown: SettingEntry | null): Values => (!shown ? {} : isPlain ? { [name]: shown.value } : (shown.value as Values))
+  const toValues = (shown: SettingEntry | null): Values => (!shown ? (initial ?? {}) : isPlain ? { [name]: shown.value } : (shown.value as Values))
   const [values, setValues] = useState<Values>(() => toValues(entry))
   const [version, setVersion] = useState(entry?.version ?? "")
   const [round, setRound] = useState(0) // inputs keep what is typed, so they are made anew for other values
@@ -72,7 +77,7 @@ export function EntryForm({ kind, name, fields, entry, mainFields, head, childre
   // An entry that is one value has errors about itself and about the items inside of it.
   const findProblem = (field: string) => (isPlain ? Object.values(fieldProblems).join("; ") : findFieldProblem(fieldProblems, field))
   const renderField = (field: SettingField) => (
-    <SettingFieldInput key={`${round}/${field.name}`} kind={textKind} field={field} value={values[field.name]} problem={findProblem(field.name)} onChange={(value) => setValues((old) => withValue(old, field.name, value))} />
+    <SettingFieldInput key={`${round}/${field.name}`} kind={textKind} field={field} suggestions={suggestions?.[field.name]} value={values[field.name]} problem={findProblem(field.name)} onChange={(value) => setValues((old) => withValue(old, field.name, value))} />
   )
   const hasFieldProblem = fields.some((field) => findProblem(field.name))
   return (
@@ -102,11 +107,7 @@ export function EntryForm({ kind, name, fields, entry, mainFields, head, childre
           </div>
         </div>
       )}
-      {problem && !hasFieldProblem && (
-        <p className="problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <ProblemText text={hasFieldProblem ? "" : problem} />
       <footer>
         <button type="button" onClick={onCancel}>
           {t("common.cancel")}
@@ -117,20 +118,4 @@ export function EntryForm({ kind, name, fields, entry, mainFields, head, childre
       </footer>
     </form>
   )
-}
-
-interface SettingFieldInputProps {
-  kind: string
-  field: SettingField
-  value: unknown
-  problem: string
-  onChange: (value: unknown) => void
-}
-
-/** The input of a field, with the page's words for it, or the server's where the page has none. */
-function SettingFieldInput({ kind, field, value, problem, onChange }: SettingFieldInputProps) {
-  const findText = useOptionalText()
-  const label = findText(`field.${kind}.${field.name}`) ?? field.name
-  const hint = findText(`effect.${kind}.${field.name}`) ?? (field.effect || field.expects)
-  return <FieldInput label={label} hint={hint} kind={chooseFieldKind(field)} choices={field.choices} secret={field.secret} required={field.required} value={value} problem={problem} onChange={onChange} />
 }

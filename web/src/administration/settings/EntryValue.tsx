@@ -3,6 +3,13 @@ import { useAdministrationText, useOptionalText } from "../../locales/administra
 import type { SettingEntry } from "../../wire/types"
 import { summarizeValue } from "./fieldKinds"
 
+const isTable = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value)
+
+/** Return a table under the page's names of its fields, where it has some. */
+function nameFields(table: Record<string, unknown>, findText: (field: string) => string | null | undefined): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(table).map(([field, value]) => [findText(field) ?? field, value]))
+}
+
 /** The value of an entry in few words: each field that is set, under its name. */
 export function EntryValue({ entry }: { entry: SettingEntry }) {
   const t = useTranslate()
@@ -16,7 +23,7 @@ export function EntryValue({ entry }: { entry: SettingEntry }) {
       {Object.entries(value).map(([name, inner]) => (
         <div key={name}>
           <dt>{findText(`field.${kind}.${name}`) ?? name}</dt>
-          <dd>{typeof inner === "boolean" ? t(inner ? "common.yes" : "common.no") : summarizeValue(inner, a("stored"))}</dd>
+          <dd>{isTable(inner) ? summarizeValue(nameFields(inner, (field) => findText(`field.${name}.${field}`)), a("stored")) : typeof inner === "boolean" ? t(inner ? "common.yes" : "common.no") : (findText(`choice.${kind}.${name}.${String(inner)}`) ?? summarizeValue(inner, a("stored")))}</dd>
         </div>
       ))}
     </dl>

@@ -1,9 +1,10 @@
 // One field of a setting: its name, the input, and what it does.
 import { Plus } from "lucide-react"
 import { useId, useState } from "react"
+import { Select } from "../../components/Select"
 import { useTranslate } from "../../locales"
 import { useAdministrationText } from "../../locales/administration"
-import { MASK, joinLines, parseSuggestion, splitLines, type FieldKind } from "./fieldKinds"
+import { MASK, joinLines, parseLines, parseSuggestion, type FieldKind } from "./fieldKinds"
 
 export interface FieldInputProps {
   label: string
@@ -13,7 +14,11 @@ export interface FieldInputProps {
   hint?: string | undefined
   problem?: string | undefined
   choices?: string[]
-  /** Whether the values of a table are secrets. */
+  /** Returns the word for a choice; the choice itself is shown if this is left out. */
+  nameChoice?: ((choice: string) => string) | undefined
+  /** What the values of a map are; texts if this is left out. */
+  values?: string | null
+  /** Whether the values of a map are secrets. */
   secret?: boolean
   required?: boolean
 }
@@ -23,7 +28,7 @@ export function FieldInput(props: FieldInputProps) {
   const t = useTranslate()
   const id = useId()
   const about = [hint && `${id}-hint`, problem && `${id}-problem`].filter(Boolean).join(" ") || undefined
-  const isGroup = kind === "table" || kind === "choices"
+  const isGroup = kind === "map" || kind === "choices"
   const title = (
     <>
       {label}
@@ -36,7 +41,7 @@ export function FieldInput(props: FieldInputProps) {
   )
   const body = (
     <>
-      {isGroup ? kind === "table" ? <TableInput {...props} /> : <ChoicesInput {...props} /> : <PlainInput {...props} id={id} describedBy={about} />}
+      {isGroup ? kind === "map" ? <MapInput {...props} /> : <ChoicesInput {...props} /> : <PlainInput {...props} id={id} describedBy={about} />}
       {hint && <small id={`${id}-hint`}>{hint}</small>}
       {problem && (
         <p className="problem" id={`${id}-problem`}>
@@ -60,30 +65,24 @@ export function FieldInput(props: FieldInputProps) {
   )
 }
 
-function PlainInput({ id, describedBy, label, kind, value, onChange, choices = [], problem, required }: FieldInputProps & { id: string; describedBy: string | undefined }) {
+function PlainInput({ id, describedBy, label, kind, value, onChange, choices = [], nameChoice = String, problem, required }: FieldInputProps & { id: string; describedBy: string | undefined }) {
   const t = useTranslate()
   const a = useAdministrationText()
   const common = { id, "aria-describedby": describedBy, "aria-invalid": problem ? true : undefined, required }
   switch (kind) {
     case "secret":
       return <SecretInput {...common} label={label} value={value} onChange={onChange} />
-    case "long":
+    case "long_text":
       return <textarea {...common} rows={8} value={String(value ?? "")} onChange={(event) => onChange(event.target.value || undefined)} />
-    case "lines":
-      return <LinesInput {...common} value={value} onChange={onChange} />
+    case "list":
+    case "choice_or_list":
+      return <LinesInput {...common} choices={kind === "list" ? [] : choices} value={value} onChange={onChange} />
     case "choice":
-    case "yesNo": {
-      const options = kind === "choice" ? choices.map((choice) => [choice, choice] as const) : ([["true", t("common.yes")], ["false", t("common.no")]] as const)
-      const change = (text: string) => onChange(text === "" ? undefined : kind === "yesNo" ? text === "true" : text)
+    case "boolean": {
+      const options = kind === "choice" ? choices.map((choice) => [choice, nameChoice(choice)] as const) : ([["true", t("common.yes")], ["false", t("common.no")]] as const)
+      const change = (text: string) => onChange(text === "" ? undefined : kind === "boolean" ? text === "true" : text)
       return (
-        <select {...common} value={String(value ?? "")} onChange={(event) => change(event.target.value)}>
-          <option value="">{a("byDefault")}</option>
-          {options.map(([choice, name]) => (
-            <option key={choice} value={choice}>
-              {name}
-            </option>
-          ))}
-        </select>
+        <Select {...common} label={label} value={String(value ?? "")} onChange={change} options={[{ value: "", label: a("byDefault") }, ...options.map(([choice, name]) => ({ value: choice, label: name }))]} />
       )
     }
     case "integer":
@@ -92,7 +91,7 @@ function PlainInput({ id, describedBy, label, kind, value, onChange, choices = [
     default:
       return (
         <>
-          <input {...common} spellCheck={false} autoComplete="off" list={choices.length ? `${id}-choices` : undefined} value={String(value ?? "")} onChange={(event) => onChange(kind === "suggestion" ? parseSuggestion(event.target.value) : event.target.value || undefined)} />
+          <input {...common} spellCheck={false} autoComplete="off" list={choices.length ? `${id}-choices` : undefined} value={String(value ?? "")} onChange={(event) => onChange(kind === "number_or_choice" ? parseSuggestion(event.target.value) : event.target.value || undefined)} />
           {choices.length > 0 && (
             <datalist id={`${id}-choices`}>
               {choices.map((choice) => (
@@ -133,12 +132,12 @@ function SecretInput({ label, value, onChange, required, ...input }: SecretInput
   )
 }
 
-function LinesInput({ value, onChange, ...input }: { id: string; value: unknown; onChange: (value: unknown) => void; required?: boolean | undefined }) {
+function LinesInput({ value, onChange, choices, ...input }: { id: string; choices: string[]; value: unknown; onChange: (value: unknown) => void; required?: boolean | undefined }) {
   // The text is kept as it is typed: a line that is still empty is no item of the list yet.
   const [text, setText] = useState(joinLines(value))
   const change = (typed: string) => {
     setText(typed)
-    onChange(splitLines(typed))
+    onChange(parseLines(typed, choices))
   }
   return <textarea {...input} className="mono" rows={Math.min(8, Math.max(2, text.split("\n").length))} spellCheck={false} value={text} onChange={(event) => change(event.target.value)} />
 }
@@ -162,7 +161,7 @@ function ChoicesInput({ value, onChange, choices = [] }: FieldInputProps) {
 
 type Row = [name: string, value: unknown]
 
-function TableInput({ label, value, onChange, secret }: FieldInputProps) {
+function MapInput({ label, value, onChange, values, choices = [], secret }: FieldInputProps) {
   const a = useAdministrationText()
   // The rows are kept as they are typed: two of them may have the same or no name for a while.
   const [rows, setRows] = useState<Row[]>(() => Object.entries((value ?? {}) as Record<string, unknown>))
@@ -179,6 +178,10 @@ function TableInput({ label, value, onChange, secret }: FieldInputProps) {
           <input aria-label={a("rowName", { field: label, n: at + 1 })} placeholder={a("name")} spellCheck={false} value={name} onChange={(event) => replace(at, [event.target.value, inner])} />
           {secret ? (
             <SecretInput aria-label={a("rowValue", { field: label, n: at + 1 })} label={name} value={inner} onChange={(typed) => (typed === undefined && inner === MASK ? change(rows.filter((_, index) => index !== at)) : replace(at, [name, typed]))} />
+          ) : values === "choice" ? (
+            <Select label={a("rowValue", { field: label, n: at + 1 })} value={String(inner ?? "")} onChange={(choice) => replace(at, [name, choice])} options={["", ...choices].map((choice) => ({ value: choice, label: choice }))} />
+          ) : values === "number" || values === "integer" ? (
+            <input aria-label={a("rowValue", { field: label, n: at + 1 })} type="number" step="any" value={typeof inner === "number" ? inner : ""} onChange={(event) => replace(at, [name, event.target.value === "" ? undefined : event.target.valueAsNumber])} />
           ) : (
             <input aria-label={a("rowValue", { field: label, n: at + 1 })} spellCheck={false} value={String(inner ?? "")} onChange={(event) => replace(at, [name, event.target.value])} />
           )}

@@ -1,5 +1,6 @@
 import { useState, type ReactNode } from "react"
 import { Dialog } from "../../components/Dialog"
+import { ProblemText } from "../../components/ProblemText"
 import { useTranslate } from "../../locales"
 import { useProblem } from "../../wire/useProblem"
 
@@ -30,11 +31,7 @@ export function RemoveDialog({ title, action, remove, onClose, children }: Remov
   return (
     <Dialog title={title} onClose={onClose}>
       {children}
-      {problem && (
-        <p className="problem" role="alert">
-          {problem}
-        </p>
-      )}
+      <ProblemText text={problem} />
       <footer>
         <button onClick={onClose}>{t("common.cancel")}</button>
         <button className="danger" disabled={busy} onClick={() => void confirm()}>

@@ -1,21 +1,8 @@
 import { expect, test } from "vitest"
-import { chooseFieldKind, findFieldProblem, parseSuggestion, shortenProblems, splitLines, summarizeValue, withValue } from "./fieldKinds"
+import { findFieldProblem, parseLines, parseSuggestion, shortenProblems, splitLines, summarizeValue, withValue } from "./fieldKinds"
 
-test.each([
-  ["a text", [], true, "secret"],
-  ["a text", [], false, "text"],
-  ["a URL that begins with http:// or https://", [], false, "text"],
-  ["a table", [], true, "table"],
-  ['one of "", "chat"', ["chat"], false, "choice"],
-  ['a list, each one of "user"', ["user"], false, "choices"],
-  ["a list of texts", [], false, "lines"],
-  ["a text that is not empty or a list of texts that are not empty", [], false, "lines"],
-  ['a whole number or one of "", "adaptive"', ["adaptive"], false, "suggestion"],
-  ["a whole number from 0 to 1000000000", [], false, "integer"],
-  ["a number", [], false, "number"],
-  ["true or false", [], false, "yesNo"],
-] as [string, string[], boolean, string][])("%s, choices %j, secret %s: %s", (expects, choices, secret, kind) => {
-  expect(chooseFieldKind({ name: "any", expects, choices, secret })).toBe(kind)
+test("the only line is a word if it is one to choose, and a list if it is not", () => {
+  expect([parseLines("all", ["all", "none"]), parseLines("pay", ["all", "none"]), parseLines("all\npay", ["all"]), parseLines(" ", ["all"])]).toEqual(["all", ["pay"], ["all", "pay"], undefined])
 })
 
 test("empty lines are no values, and a text without any line is no list", () => {
@@ -37,6 +24,10 @@ test("a problem inside of a field belongs to it, and one of a field with a longe
 
 test("a summary says of a secret that it is stored, and of a table only the names", () => {
   expect([summarizeValue("***", "stored"), summarizeValue({ "X-Key": "***" }, "stored"), summarizeValue(["a", "b"], "stored"), summarizeValue(0.5, "stored")]).toEqual(["stored", "X-Key", "a, b", "0.5"])
+})
+
+test("a summary says the numbers of a table, and of each table in a list", () => {
+  expect([summarizeValue({ web_search: 10 }, ""), summarizeValue([{ above: 5, input: 1 }], "")]).toEqual(["web_search 10", "(above 5, input 1)"])
 })
 
 test("an error at a field does not name the entry again", () => {

@@ -1,23 +1,12 @@
-// Which input a field of a setting gets, and its values. Pure.
+// The values of the fields of a setting, as they are typed and as they are sent. Pure.
 import type { SettingField } from "../../wire/types"
 
 /** What answers hold in place of a secret; sent back, it leaves the secret as it is. */
 export const MASK = "***"
 
 export type Values = Record<string, unknown>
-export type FieldKind = "table" | "choices" | "choice" | "suggestion" | "lines" | "yesNo" | "integer" | "number" | "secret" | "long" | "text"
-
-/** Return the input for a field, by the server's description of what it expects. */
-export function chooseFieldKind({ name, expects, choices, secret }: Pick<SettingField, "name" | "expects" | "choices" | "secret">): FieldKind {
-  if (name === "system_prompt") return "long" // the only text of several lines
-  if (expects === "a table") return "table"
-  if (/(^| or )a list\b/.test(expects)) return choices.length ? "choices" : "lines"
-  if (choices.length) return /^a (whole )?number/.test(expects) ? "suggestion" : "choice"
-  if (expects === "true or false") return "yesNo"
-  if (expects.startsWith("a whole number")) return "integer"
-  if (expects.startsWith("a number")) return "number"
-  return secret ? "secret" : "text"
-}
+/** What an input takes; tables of fields have inputs of their own. */
+export type FieldKind = Exclude<SettingField["type"], "table" | "tables" | "entries">
 
 /** Return the lines of a text that are not blank, or undefined if there are none. */
 export function splitLines(text: string): string[] | undefined {
@@ -29,6 +18,12 @@ export function splitLines(text: string): string[] | undefined {
 /** Return a value as lines: a list with a line for each item, or a single text. */
 export function joinLines(value: unknown): string {
   return Array.isArray(value) ? value.join("\n") : typeof value === "string" ? value : ""
+}
+
+/** Return the lines of a text as a list, or the only one as a word if it is one to choose; undefined if there are none. */
+export function parseLines(text: string, choices: string[]): string | string[] | undefined {
+  const lines = splitLines(text)
+  return lines?.length === 1 && choices.includes(lines[0]!) ? lines[0] : lines
 }
 
 /** Return a number if the text is one, else the text; undefined if it is empty. */
@@ -61,9 +56,12 @@ export function findFieldProblem(problems: Record<string, string>, name: string)
     .join("; ")
 }
 
-/** Return a value in few words, for a list of entries; of a table only the names. */
+/** Return a value in few words, for a list of entries; of a table only the names, and its numbers. */
 export function summarizeValue(value: unknown, stored: string): string {
-  if (Array.isArray(value)) return value.join(", ")
-  if (typeof value === "object" && value !== null) return Object.keys(value).join(", ")
+  if (Array.isArray(value)) return value.map((item) => (typeof item === "object" ? `(${summarizeValue(item, stored)})` : String(item))).join(", ")
+  if (typeof value === "object" && value !== null)
+    return Object.entries(value)
+      .map(([name, inner]) => (typeof inner === "number" ? `${name} ${inner}` : name))
+      .join(", ")
   return value === MASK ? stored : String(value ?? "")
 }

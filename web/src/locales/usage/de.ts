@@ -15,7 +15,7 @@ export const de: Record<UsageKey, string> = {
   "day": "Tag",
   "noModel": "Werkzeuge mit Preis",
   "noUser": "niemand",
-  "none": "An diesen Tagen wurde nichts verbraucht.",
+  "none": "An diesen Tagen wurde nichts verbraucht. Wähle andere, oder beginne einen Chat.",
   "incomplete": "Es gibt mehr, als gezeigt werden kann: Wähle weniger Tage.",
   "unknownAbout": "Die Kosten eines Modells ohne Preis sind unbekannt. Sie sind in keiner Summe enthalten.",
   "unknown": "Kosten unbekannt",
@@ -45,6 +45,7 @@ export const de: Record<UsageKey, string> = {
   "scope.preset": "Vorlage {name}",
   "scope.division": "Abteilung {name}",
   "near": "{percent} % des Budgets {name} sind ausgegeben: Von {amount} sind {left} übrig ({period}).",
+  "tight": "Das Budget {name} reicht vielleicht nicht mehr für die nächste Nachricht: Von {amount} sind {left} übrig ({period}).",
   "usedUp": "Das Budget {name} ist aufgebraucht ({period}). Neue Nachrichten werden abgelehnt, bis darin wieder Platz ist.",
   "nearLink": "Verbrauch und Budgets",
 }

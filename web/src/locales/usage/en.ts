@@ -13,7 +13,7 @@ export const en = {
   "day": "Day",
   "noModel": "Tools with a price",
   "noUser": "nobody",
-  "none": "Nothing was used on these days.",
+  "none": "Nothing was used on these days. Choose others, or begin a chat.",
   "incomplete": "There is more than can be shown: choose fewer days.",
   "unknownAbout": "The cost of a model without a price is unknown. It is not part of the sums.",
   "unknown": "cost unknown",
@@ -43,6 +43,7 @@ export const en = {
   "scope.preset": "preset {name}",
   "scope.division": "division {name}",
   "near": "{percent} % of the budget {name} is spent: {left} of {amount} is left ({period}).",
+  "tight": "The budget {name} may have no room for another message: {left} of {amount} is left ({period}).",
   "usedUp": "The budget {name} is used up ({period}). New messages are refused until there is room in it again.",
   "nearLink": "Usage and budgets",
 } as const

@@ -15,7 +15,7 @@ export const zh: Record<UsageKey, string> = {
   "day": "日期",
   "noModel": "有价格的工具",
   "noUser": "无",
-  "none": "这些日期内没有用量。",
+  "none": "这些日期内没有用量。请选择其他日期，或开始对话。",
   "incomplete": "内容过多，无法全部显示：请选择更少的日期。",
   "unknownAbout": "没有价格的模型费用未知，不计入任何合计。",
   "unknown": "费用未知",
@@ -45,6 +45,7 @@ export const zh: Record<UsageKey, string> = {
   "scope.preset": "预设 {name}",
   "scope.division": "部门 {name}",
   "near": "预算 {name} 已用 {percent}%：{amount} 中还剩 {left}（{period}）。",
+  "tight": "预算 {name} 可能不够再发一条消息：{amount} 中还剩 {left}（{period}）。",
   "usedUp": "预算 {name} 已用完（{period}）。在预算恢复之前，新消息将被拒绝。",
   "nearLink": "用量和预算",
 }

@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct, UnsetType
 from toolyard.core.conversation.run_view import RunView, merge_citations
 from toolyard.core.items import Citation, Reasoning, Usage
 from toolyard.surfaces.shared.call_ids import encode_call_id
-from toolyard.surfaces.shared.run_notices import get_first_notice
+from toolyard.surfaces.shared.runs.notices import get_first_notice
 from toolyard.surfaces.shared.whole_history.answers import (
     ToolyardAnswer,
     build_toolyard_answer,

@@ -27,7 +27,7 @@ from toolyard.surfaces.openai.chat.parse import (
 from toolyard.surfaces.openai.continuation import ContinuedRequest, build_starter, find_in_conversation, start_continued
 from toolyard.surfaces.openai.options import read_search_mode, read_tool_choice
 from toolyard.surfaces.shared.history import ItemBuilder, read_history
-from toolyard.surfaces.shared.run_notices import build_notices
+from toolyard.surfaces.shared.runs.notices import build_notices
 from toolyard.surfaces.shared.whole_history.run_starter import (
     AdmittedRun,
     ParsedRequest,

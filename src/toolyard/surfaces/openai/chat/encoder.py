@@ -31,9 +31,9 @@ from toolyard.surfaces.openai.chat.completion import (
 )
 from toolyard.surfaces.openai.errors import build_stream_error
 from toolyard.surfaces.shared.call_ids import encode_call_id
-from toolyard.surfaces.shared.run_notices import RunNotices, get_first_notice
-from toolyard.surfaces.shared.stream_objects import build_objects
-from toolyard.surfaces.shared.streamed_arguments import StreamedCall, find_missing
+from toolyard.surfaces.shared.runs.notices import RunNotices, get_first_notice
+from toolyard.surfaces.shared.runs.stream_objects import build_objects
+from toolyard.surfaces.shared.runs.streamed_arguments import StreamedCall, find_missing
 from toolyard.surfaces.shared.whole_history.answers import (
     build_toolyard_answer,
     list_client_calls,

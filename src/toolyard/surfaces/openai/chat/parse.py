@@ -9,7 +9,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from toolyard.core.ports import Value
-from toolyard.core.settings.options import Options
+from toolyard.core.settings.models.options import Options
 from toolyard.core.tools.definition import Tool
 from toolyard.surfaces.http.errors import invalid_field
 from toolyard.surfaces.openai.content import read_parts, read_text

@@ -19,6 +19,7 @@ from toolyard.core.conversation.events import (
     CallEnded,
     CallJudged,
     CallParked,
+    CallsRequested,
     CallStarted,
     ConversationChanged,
     ConversationOpened,
@@ -44,7 +45,7 @@ from toolyard.core.errors import ToolyardError
 from toolyard.core.utf8 import utf8_size
 from toolyard.engine.log.open_runs import is_at_rest
 from toolyard.surfaces.http.errors import ModelFailed
-from toolyard.surfaces.openai.errors import ErrorFields, build_stream_error
+from toolyard.surfaces.openai.errors import OpenAIErrorFields, build_stream_error
 from toolyard.surfaces.openai.responses.approvals import list_approval_requests
 from toolyard.surfaces.openai.responses.ids import (
     MAX_STREAMED_BYTES,
@@ -81,8 +82,8 @@ from toolyard.surfaces.openai.responses.output import (
 from toolyard.surfaces.openai.responses.response import ResponseObject, build_problem, find_status
 from toolyard.surfaces.openai.responses.tool_kinds import CALL_KINDS, FUNCTION, KINDS, build_call_item, find_wire_tool
 from toolyard.surfaces.shared.call_ids import encode_call_id
-from toolyard.surfaces.shared.run_notices import get_first_notice
-from toolyard.surfaces.shared.streamed_arguments import StreamedCall, find_missing
+from toolyard.surfaces.shared.runs.notices import get_first_notice
+from toolyard.surfaces.shared.runs.streamed_arguments import StreamedCall, find_missing
 
 NO_ITEMS: list[object] = []
 CALL_PARTS = 4
@@ -176,11 +177,11 @@ class ResponseEncoder:
         earlier = [other for other in self._view.turns if other.number < turn.number]
         before = len(list_first_notices(self._view))
         before += sum(len(list_turn_output(self._view, other)) for other in earlier)
-        calls = sum(call.turn == turn.number for call in self._view.calls.values())
+        calls = len(self._view.list_turn_calls(turn.number))
         return before + len(list_turn_output(self._view, turn)) - calls
 
     def _number_calls(self, turn: TurnView, first: int) -> None:
-        calls = [call for call in self._view.calls.values() if call.turn == turn.number]
+        calls = self._view.list_turn_calls(turn.number)
         self._indexes |= {call.call.id: first + offset for offset, call in enumerate(calls)}
 
     def opening(self) -> bytes:
@@ -227,17 +228,18 @@ class ResponseEncoder:
             case TurnEnded():
                 return self._encode_turn_end(view.turns[-1])
             case CallStarted(call_id=call_id):
-                return self._encode_call_start(view.calls[call_id])
+                call = view.calls[call_id]
+                return b"" if call.parent or call.phase == "nested" else self._encode_call_start(call)
             case CallEnded(result=result):
                 call = view.calls[result.call_id]
-                return b"" if is_client_call(view, call) else self._encode_call_end(call)
+                return b"" if call.parent or is_client_call(view, call) else self._encode_call_end(call)
             case RunEnded(message=message):
                 return b"" if message is None else self._encode_whole_message(message.id, message.text)
             case TurnFailed() | CallJudged() | CallParked() | CallApproved() | CallDenied() | CallAnswered():
                 return b""  # the stream's end tells what the run waits for
             case RunQueued() if list_first_notices(view):
                 return self._encode_whole_message(f"note_{view.run_id}", get_first_notice(view))
-            case RunQueued() | RunStarted() | StopRequested() | RunSuspended() | HistoryCompacted():
+            case RunQueued() | RunStarted() | StopRequested() | RunSuspended() | HistoryCompacted() | CallsRequested():
                 return b""  # the stream's end tells how the run ended
             case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved() | HistoryRewound():
                 return b""
@@ -298,7 +300,7 @@ class ResponseEncoder:
 
     def _encode_missed_calls(self, turn: TurnView) -> bytes:
         """Return the arguments that were not read while the turn went on, where a reader at that time got them."""
-        calls = [call for call in self._view.calls.values() if call.turn == turn.number]
+        calls = self._view.list_turn_calls(turn.number)
         pieces: list[bytes] = []
         for index, call in enumerate(calls):
             if call.call.id not in self._streamed:
@@ -394,7 +396,7 @@ class ResponseEncoder:
 
     def _encode_turn_end(self, turn: TurnView) -> bytes:
         pieces: list[bytes] = []
-        calls = [call for call in self._view.calls.values() if call.turn == turn.number]
+        calls = self._view.list_turn_calls(turn.number)
         first_call = self._next_index
         if not precedes_calls(turn):
             self._next_index += len(calls)  # the text comes after the calls
@@ -577,6 +579,6 @@ def encode_failure(error: ToolyardError, correlation_id: str, number: int = 0) -
     return _encode_event(number, "error", build_error_event(fields))
 
 
-def build_error_event(fields: ErrorFields) -> dict[str, object]:
+def build_error_event(fields: OpenAIErrorFields) -> dict[str, object]:
     """Return the fields of an error event: as OpenAI documents them, and in the object in which it sends them."""
     return {"code": fields.code, "message": fields.message, "param": fields.param, "error": fields}

@@ -14,7 +14,7 @@ from toolyard.core.items import Call, Citation, Item, ModelText, Reasoning
 from toolyard.surfaces.openai.responses.ids import build_item_id, encode_response_id
 from toolyard.surfaces.openai.responses.tool_kinds import build_call_item, find_wire_tool
 from toolyard.surfaces.shared.call_ids import encode_call_id
-from toolyard.surfaces.shared.run_notices import get_first_notice
+from toolyard.surfaces.shared.runs.notices import get_first_notice
 
 OutputItem = dict[str, object]
 SERVER_LABEL = "toolyard"
@@ -61,7 +61,7 @@ def list_turn_output(view: RunView, turn: TurnView) -> list[OutputItem]:
         messages.append(
             build_refusal(item_id, text) if is_refusal else build_message(item_id, text, merge_citations(turn.texts))
         )
-    calls = [build_call(view, call) for call in view.calls.values() if call.turn == turn.number]
+    calls = [build_call(view, call) for call in view.list_turn_calls(turn.number)]
     return [*output, *messages, *calls] if precedes_calls(turn) else [*output, *calls, *messages]
 
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from toolyard.core.ports import Value
-from toolyard.core.settings.options import Options
+from toolyard.core.settings.models.options import Options
 from toolyard.core.tools.trust import join_sources
 from toolyard.engine.loop.history_summary import SUMMARY_HEADER
 from toolyard.surfaces.http.errors import invalid_field

@@ -9,7 +9,7 @@ from toolyard.core.conversation.run_view import RunView
 from toolyard.core.failed_results import CONTINUED
 from toolyard.core.items import Problem, Usage
 from toolyard.core.ports import Clock
-from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
+from toolyard.core.settings.models.options import DEFAULT_OPTIONS, Options
 from toolyard.surfaces.http.model_failures import MODEL_ERROR, describe_failure
 from toolyard.surfaces.openai.responses.approvals import list_approval_requests
 from toolyard.surfaces.openai.responses.ids import encode_response_id

@@ -13,15 +13,15 @@ from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.commands import Delete, RemoveMessage, Stop
+from toolyard.core.conversation.context.token_estimate import estimate_text_tokens, estimate_tokens
 from toolyard.core.conversation.cursor import START, Cursor
 from toolyard.core.conversation.events import Entry, RunQueued, TurnEnded, TurnStarted
 from toolyard.core.conversation.forks import find_fork_items
 from toolyard.core.conversation.history import History
 from toolyard.core.conversation.run_view import RunView
-from toolyard.core.conversation.token_estimate import estimate_text_tokens, estimate_tokens
 from toolyard.core.errors import NotFound, Refused
 from toolyard.core.items import Item, Problem, Result, TextPart, UserMessage
-from toolyard.core.settings.options import DEFAULT_OPTIONS
+from toolyard.core.settings.models.options import DEFAULT_OPTIONS
 from toolyard.engine.loop.history_summary import MAX_SUMMARY_CHARS, SUMMARY_PROMPT
 from toolyard.surfaces.http.errors import ModelFailed, invalid_field
 from toolyard.surfaces.http.model_failures import MODEL_ERROR
@@ -75,9 +75,9 @@ from toolyard.surfaces.openai.responses.response import (
     build_response,
     build_usage,
 )
-from toolyard.surfaces.shared.followed_run import follow_run
 from toolyard.surfaces.shared.history import read_history
-from toolyard.surfaces.shared.run_notices import RunNotices
+from toolyard.surfaces.shared.runs.followed_run import follow_run
+from toolyard.surfaces.shared.runs.notices import RunNotices
 from toolyard.surfaces.shared.whole_history.run_starter import (
     INSTRUCTIONS,
     AdmittedRun,

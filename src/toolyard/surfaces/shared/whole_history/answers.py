@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 from toolyard.core.conversation.run_view import CallView, RunView
-from toolyard.surfaces.shared.run_answer import WaitingCall, build_waiting_call
+from toolyard.surfaces.shared.runs.answer import WaitingCall, build_waiting_call
 
 
 class ToolyardAnswer(Struct, kw_only=True):
@@ -12,6 +12,8 @@ class ToolyardAnswer(Struct, kw_only=True):
     conversation_id: str
     run_id: str
     waiting: list[WaitingCall] = []
+    budget: str = ""
+    """The budget that the run waits for, until its amount is raised."""
 
 
 def wants_only_final_text(view: RunView) -> bool:
@@ -30,4 +32,5 @@ def build_toolyard_answer(view: RunView) -> ToolyardAnswer:
         conversation_id=view.conversation,
         run_id=view.run_id,
         waiting=[call for call in waiting if call.awaited != "client"],
+        budget=view.awaited_budget,
     )

@@ -22,7 +22,7 @@ from toolyard.core.items import Call, Item, ModelText, Result, SystemText, UserM
 from toolyard.core.tools.trust import APPLICATION
 from toolyard.engine.service import Service
 from toolyard.surfaces.shared.call_ids import parse_call_id
-from toolyard.surfaces.shared.followed_run import wait_for_current_run, watch_current_run
+from toolyard.surfaces.shared.runs.followed_run import wait_for_current_run, watch_current_run
 from toolyard.surfaces.shared.waiting_sentences import LINKED_CALL, find_links
 
 
@@ -57,7 +57,7 @@ def merge_waiting_run(items: Sequence[Item], state: State, now: float) -> list[I
 
 def _list_stored_items(state: State, now: float) -> list[Item]:
     """Return the history of the waiting run. Calls that its client runs have a result that is to be replaced."""
-    results = [call.result or build_left_result(call, now) for call in state.calls.values()]
+    results = [call.result or build_left_result(call, now) for call in state.calls.values() if not call.parent]
     return [*state.full_history, *results]
 
 

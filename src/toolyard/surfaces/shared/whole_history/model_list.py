@@ -5,7 +5,7 @@ from typing import Literal
 from msgspec import Struct
 
 from toolyard.core.errors import Invalid
-from toolyard.core.settings.model_names import PRESET_PREFIX
+from toolyard.core.settings.models.names import PRESET_PREFIX
 from toolyard.surfaces.http.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.shared.whole_history.sent_fields import DEFAULT
 

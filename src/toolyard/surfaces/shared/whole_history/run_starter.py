@@ -10,15 +10,15 @@ from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.commands import Delete, Start, Stop
+from toolyard.core.conversation.context.notes import to_notes
 from toolyard.core.conversation.events import Entry, RequestKey, RunRequest
-from toolyard.core.conversation.notes import to_notes
 from toolyard.core.conversation.run_view import RunView
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.conversation.state import State
 from toolyard.core.errors import Invalid, ToolyardError, Unavailable
 from toolyard.core.items import Item, Result, Seal
 from toolyard.core.ports import Failure, Value
-from toolyard.core.settings.options import UNSUPPORTED_OPTION, Options
+from toolyard.core.settings.models.options import UNSUPPORTED_OPTION, Options
 from toolyard.core.tools.definition import Tool
 from toolyard.core.tools.web_search_rule import SearchMode
 from toolyard.engine.log.open_runs import is_at_rest
@@ -31,10 +31,10 @@ from toolyard.surfaces.http.idempotency import REPLAYED_HEADERS
 from toolyard.surfaces.http.request_context import HttpRequest, RequestContext, get_request_context
 from toolyard.surfaces.http.sse import HEARTBEAT_S, Hold, StreamEncoder, stream_events
 from toolyard.surfaces.shared.call_ids import parse_call_id
-from toolyard.surfaces.shared.followed_run import follow_run, load_front_run
-from toolyard.surfaces.shared.run_answer import ANSWER_GRACE_S
-from toolyard.surfaces.shared.run_beginning import wait_for_beginning
-from toolyard.surfaces.shared.run_notices import NOTICE_FIELD, build_notices
+from toolyard.surfaces.shared.runs.answer import ANSWER_GRACE_S
+from toolyard.surfaces.shared.runs.beginning import wait_for_beginning
+from toolyard.surfaces.shared.runs.followed_run import follow_run, load_front_run
+from toolyard.surfaces.shared.runs.notices import NOTICE_FIELD, build_notices
 from toolyard.surfaces.shared.waiting_sentences import remove_sentences, replace_sentences
 from toolyard.surfaces.shared.whole_history.earlier_runs import (
     LinkedCall,

@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid
-from toolyard.core.settings.model_names import PLAIN
-from toolyard.core.settings.options import DEFAULT_OPTIONS, Options
+from toolyard.core.settings.models.names import PLAIN
+from toolyard.core.settings.models.options import DEFAULT_OPTIONS, Options
 from toolyard.core.tools.web_search_rule import SearchMode
 from toolyard.engine.service import Service
 from toolyard.surfaces.http.errors import invalid_field

@@ -16,7 +16,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, Refused, Unavailable
 from toolyard.core.masking import mask_addresses
 from toolyard.core.ports import Clock
-from toolyard.core.settings.network_addresses import is_loopback
+from toolyard.core.settings.network.addresses import is_loopback
 from toolyard.core.tools.mcp_servers import Connection, ServerCard, SignIn, SignInAnswer
 from toolyard.observability.auditor import Auditor
 from toolyard.venues.mcp.auth.grants import SIGN_INS, TOKENS, GrantStore, OpenSignIn, build_record_name

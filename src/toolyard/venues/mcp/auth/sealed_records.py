@@ -44,6 +44,10 @@ class SealedRecords:
                 "between them: each of them); `openssl rand -base64 32` makes one"
             )
 
+    @property
+    def encrypts(self) -> bool:
+        return bool(self._secrets)
+
     def require_secret(self) -> None:
         """Raise Refused if records cannot be stored for want of a secret."""
         if self._store.is_shared and not self._secrets:
@@ -91,7 +95,7 @@ class SealedRecords:
         reason = "is not the one that it was encrypted with" if self._secrets else "is not set"
         raise UndecryptableRecord(
             f"what is stored cannot be decrypted: {SECRET_VARIABLE} {reason}. Set the right one (after a comma, if a "
-            "new one comes first), or sign in again"
+            "new one comes first), or sign in or save it again"
         )
 
     def _load_ciphers(self) -> "list[RecordCipher]":

@@ -22,7 +22,7 @@ from mcp.shared.auth import (
 from pydantic import ValidationError
 
 from toolyard.core.errors import Refused, Unavailable
-from toolyard.core.settings.network_addresses import is_loopback
+from toolyard.core.settings.network.addresses import is_loopback
 from toolyard.core.tools.mcp_servers import ServerSpec, SignInAnswer
 from toolyard.venues.mcp.auth.grants import Grant, GrantStore, OpenSignIn
 from toolyard.venues.mcp.auth.oauth import (

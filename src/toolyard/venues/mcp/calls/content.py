@@ -26,7 +26,8 @@ def parse_call_result(raw: Json) -> Value | Failure:
     structured = raw.get("structuredContent")
     native = b"" if _is_plain(raw, blocks) else msgspec.json.encode(raw)
     if raw.get("isError") is not True:
-        return Value(value=render_blocks(blocks, structured), parts=_build_parts(blocks), native=native)
+        text = render_blocks(blocks, structured)
+        return Value(value=text, parts=_build_parts(blocks), structured=structured, native=native)
     details = structured if is_object(structured) else {}
     text = render_blocks(blocks, None if details else cast(object, structured)) or "the tool failed and did not say why"
     error_type = details.get("error_type")

@@ -10,7 +10,7 @@ from typing import cast
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from toolyard.core.json_types import Json, is_object
 from toolyard.core.tools.definition import Tool
@@ -20,6 +20,7 @@ from toolyard.core.tools.schema_expansion import UnboundedSchema, measure_schema
 PINNED_FIELDS = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
 MAX_SCHEMA_BYTES = 256 * 1024
 MAX_DESCRIPTION_CHARS = 32_000
+MAX_TITLE_CHARS = 100
 _TYPE_NAMES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
 MAX_MEASURED_SCHEMAS = 2_048
 
@@ -39,22 +40,28 @@ def find_defect(definition: object) -> str:
         return "it has no name"
     if not is_object(schema) or not _describes_object(schema):
         return "its inputSchema is not one of an object"
+    defect = _find_size_defect(schema)
+    return f"its inputSchema {defect}" if defect else ""
+
+
+def _find_size_defect(schema: Json) -> str:
+    """Return why a schema is too large to be shown to a model; empty if it is not."""
     try:
         encoded = msgspec.json.encode(schema)
     except (RecursionError, msgspec.MsgspecError):
-        return "its inputSchema cannot be written"
+        return "cannot be written"
     if len(encoded) > MAX_SCHEMA_BYTES:
-        return f"its inputSchema of {len(encoded):,} bytes is over {MAX_SCHEMA_BYTES:,}"
-    return _find_schema_defect(encoded)
+        return f"of {len(encoded):,} bytes is over {MAX_SCHEMA_BYTES:,}"
+    return _find_expansion_defect(encoded)
 
 
 @lru_cache(maxsize=MAX_MEASURED_SCHEMAS)
-def _find_schema_defect(encoded: bytes) -> str:
+def _find_expansion_defect(encoded: bytes) -> str:
     """Return why a schema expands to too much; empty if it does not. Definitions are checked many times."""
     try:
         measure_schema(msgspec.json.decode(encoded))
     except UnboundedSchema as error:
-        return f"its inputSchema cannot be used: {error}"
+        return f"cannot be used: {error}"
     return ""
 
 
@@ -104,8 +111,10 @@ def build_tool(definition: Json, name: str, server: str, spec: ServerSpec, *, is
     remote = str(definition["name"])
     return Tool(
         name=name,
+        title=_pick_title(definition, hints),
         description=_pick_description(definition, hints, remote),
         parameters=mend_schema(cast(Json, definition["inputSchema"])),
+        returns=_pick_output_schema(definition),
         venue="mcp",
         server=server,
         remote=remote,
@@ -115,6 +124,11 @@ def build_tool(definition: Json, name: str, server: str, spec: ServerSpec, *, is
         timeout_s=spec.call_s,
         **asdict(effects),
     )
+
+
+def distrust_tool(tool: Tool, *, is_reviewed: bool) -> Tool:
+    """Return a tool of a trusted server as it would be if the server were not trusted."""
+    return replace(tool, approval="ask", untrusted=True, unreviewed=not is_reviewed, **asdict(Effects()))
 
 
 class Effects(Struct, frozen=True, kw_only=True):
@@ -141,6 +155,21 @@ def parse_effects(hints: Json, *, trust: bool) -> Effects:
         open_world=hints.get("openWorldHint") is True,
         idempotent=hints.get("idempotentHint") is True,
     )
+
+
+def _pick_output_schema(definition: Json) -> Json | None:
+    """Return the schema of the structured results, unless there is none or it could not be shown to a model."""
+    schema = definition.get("outputSchema")
+    return schema if is_object(schema) and not _find_size_defect(schema) else None
+
+
+def _pick_title(definition: Json, hints: Json) -> str:
+    """Return the title on one line, without characters that hide or reorder others: people decide by what it says."""
+    title = definition.get("title") or hints.get("title")
+    if not isinstance(title, str):
+        return ""
+    visible = "".join(letter if letter.isprintable() else " " for letter in title)
+    return " ".join(visible.split())[:MAX_TITLE_CHARS]
 
 
 def _pick_description(definition: Json, hints: Json, remote: str) -> str:

@@ -55,7 +55,7 @@ class ChildProcess:
         self.is_hung = False
         """Whether the child hangs; then it is ended without a grace period."""
         assert process.stdin is not None
-        self.incoming = MessageReader(stderr_log)
+        self.incoming = StdioReader(stderr_log)
         self.outgoing = MessageWriter(process.stdin.fileno())
         self._pidfd = -1
         self._pipes: list[asyncio.BaseTransport] = []
@@ -184,7 +184,7 @@ def _start_process(command: Sequence[str], env: Mapping[str, str], cwd: str) -> 
         raise PermissionError(f"{command[0]} may not be executed") from None
 
 
-class MessageReader:
+class StdioReader:
     """Iterates over the messages that a child writes, one per line. Other lines go to the log."""
 
     def __init__(self, stderr_log: StderrLog) -> None:
@@ -200,7 +200,7 @@ class MessageReader:
         else:
             self.pipe.close()
 
-    def __aiter__(self) -> "MessageReader":
+    def __aiter__(self) -> "StdioReader":
         return self
 
     async def __anext__(self) -> SessionMessage:

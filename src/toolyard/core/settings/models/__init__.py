@@ -1,0 +1,1 @@
+"""Settings of models: their names, cards, options, and who may use them."""

@@ -1,0 +1,1 @@
+"""Addresses on networks: which ones a server may reach, and which proxies it trusts."""

@@ -1,0 +1,1 @@
+"""Conversations for others to read: links to them, and files of them."""

@@ -1,0 +1,1 @@
+"""`/servers`: MCP servers, their changes, and the sign-ins to them."""
