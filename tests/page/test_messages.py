@@ -162,7 +162,7 @@ def test_a_draft_waits_in_its_conversation_until_it_is_sent_and_only_so_many_are
     expect(window.answer).to_have_text("You said: red")
     window.composer.fill("half a thou")
     url = window.page.url
-    window.page.get_by_role("link", name="New chat").click()
+    window.start_chat()
     expect(window.composer).to_have_value("")
     window.composer.fill("another")
     window.page.goto(url)
@@ -174,7 +174,7 @@ def test_a_draft_waits_in_its_conversation_until_it_is_sent_and_only_so_many_are
     window.page.reload()
     expect(window.answer).to_have_text("You said: half a thought")
     expect(window.composer).to_have_value("")
-    window.page.get_by_role("link", name="New chat").click()
+    window.start_chat()
     expect(window.composer).to_have_value("another")
 
     for number in range(60):

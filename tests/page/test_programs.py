@@ -299,7 +299,7 @@ def test_a_program_is_stopped_on_its_card(windows: Windows, server: Site) -> Non
     expect(program.get_by_role("button").first).to_contain_text("cancelled")
     expect(window.answer).to_have_text("All are refunded.")
     assert REFUNDED == []
-    window.page.get_by_role("link", name="New chat").click()
+    window.start_chat()
     window.send("pack")
     expect(window.card("pack")).to_have_attribute("data-state", "running")
     window.button("Stop the program").click()

@@ -127,8 +127,7 @@ def test_conversations_are_found_renamed_and_deleted(windows: Windows, sites: Ex
     page = window.page
     listed = page.get_by_role("region", name="Conversations")
     for text in ("apples and pears", "bread"):
-        page.get_by_role("link", name="New chat").click()
-        expect(page.get_by_role("heading", name="What shall we do?")).to_be_visible()
+        window.start_chat()
         window.send(text)
         expect(window.answer).to_have_text(f"You said: {text}")
     expect(listed.get_by_role("listitem")).to_have_count(2)
@@ -175,8 +174,7 @@ def test_with_keys_one_signs_in_and_sees_what_is_theirs(windows: Windows, sites:
     expect(olga.page.get_by_text("This conversation belongs to ann.")).to_be_visible()
     expect(olga.composer).to_have_count(0)
     expect(olga.page.get_by_role("button", name="Actions for a secret of mine")).to_have_count(0)
-    ann.page.get_by_role("link", name="New chat").click()
-    expect(ann.page.get_by_role("heading", name="What shall we do?")).to_be_visible()
+    ann.start_chat()
     ann.send("lights")
     expect(ann.card("switch").get_by_role("button", name="Approve")).to_be_visible()
     olga.page.goto(ann.page.url)

@@ -114,7 +114,7 @@ def test_the_list_of_conversations_tells_what_runs_and_what_waits(windows: Windo
     expect(window.answer).to_contain_text("Once")
     items = page.get_by_role("region", name="Conversations").get_by_role("listitem")
     expect(items.filter(has_text="talk").get_by_role("img", name="running")).to_be_visible()
-    page.get_by_role("link", name="New chat").click()
+    window.start_chat()
     window.send("sell milk")
     expect(items.filter(has_text="sell milk").get_by_role("img", name="waiting")).to_be_visible()
     server.resume()
@@ -135,7 +135,7 @@ def test_a_hidden_tab_notifies_once_it_was_allowed_to(windows: Windows, server: 
     expect(page).to_have_title("(1) Inbox · Toolyard")
     assert page.evaluate("() => shown") == []
     page.evaluate("() => { window.isHidden = true }")
-    other.page.get_by_role("link", name="New chat").click()
+    other.start_chat()
     other.send("sell bread")
     page.wait_for_function("() => shown.length === 1")
     assert page.evaluate("() => shown") == ["Sell waits for you: sell bread"]
@@ -181,7 +181,7 @@ def test_a_call_that_needs_a_reason_is_neither_approved_nor_denied_without_one(w
     window = windows.open(server)
     hint = "Give a reason first: this call is neither approved nor denied without one."
     for message, decision in (("lose milk", "Approve"), ("lose bread", "Deny")):
-        window.page.get_by_role("link", name="New chat").click()
+        window.start_chat()
         window.send(message)
         expect(window.card("write_off")).to_contain_text("waits for your decision")
         window.page.goto(f"{server.url}/#/inbox")
