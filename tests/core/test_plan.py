@@ -243,7 +243,7 @@ def test_run_seconds_leave_waits_out() -> None:
     story.add(CallEnded(result=ok_result("a")), at=5_000.0)
     run = story.state.run
     assert run is not None
-    assert run.active_s(5_003.0) == pytest.approx(7.0)
+    assert run.find_deadline(5_003.0) == pytest.approx(5_006.0)
     assert _plan_step(story, now=5_005.9) == AskModel()
     assert _plan_step(story, now=5_006.0) == End("limit", "run_seconds")
 

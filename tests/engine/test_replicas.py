@@ -25,7 +25,7 @@ from support import TEST_TIMEOUT_S
 from toolyard import ModelRequest, Yard, tool
 from toolyard.app import Wiring
 from toolyard.core.conversation.commands import Delete
-from toolyard.core.conversation.events import CallStarted, Entry, RunEnded, TextAppended
+from toolyard.core.conversation.events import CallJudged, Entry, RunEnded, TextAppended
 from toolyard.core.errors import NotFound, Refused, StoreDown, Unavailable
 from toolyard.core.items import Result, TextPart, UserMessage
 from toolyard.core.store import Claim, OwnedElsewhere
@@ -41,8 +41,7 @@ async def test_a_command_at_another_replica_is_decided_by_the_owner() -> None:
     ):
         reader = await second.yard.follow("c")
         await first.yard.run("go", conversation="c")._open_reader()  # pyright: ignore[reportPrivateUsage]
-        seen = await read_until(reader, CallStarted)
-        call_id = find_asked_call(seen)
+        call_id = find_asked_call(await read_until(reader, CallJudged))
         await second.yard.approve("c", call_id)
         with pytest.raises(Refused):
             await second.yard.approve("c", call_id)

@@ -352,6 +352,7 @@ WRITTEN_EVENTS: tuple[Durable, ...] = (
         native=Seal(provider="anthropic", data='{"cache_control":{"type":"ephemeral"}}'),
     ),
     events.RunEnded(ending="limit", detail="turns_per_request", message=TEXT, run_id="run_2", cost=COST),
+    events.CallStarted(call_id="call_1", epoch=3, attempt=2, rule="default", exclusive=True),
 )
 REQUESTS = {31: events.RequestKey(key_hash="0c1d", body_hash="2e3f")}
 """The keys of requests, by the number of their entry."""

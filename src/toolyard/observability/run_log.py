@@ -100,20 +100,30 @@ class RunLog:
     def _log_verdict(self, entry: Entry, event: CallJudged) -> None:
         if not RUNS.isEnabledFor(logging.DEBUG):
             return
-        call = self._find_call(entry, event.call_id)
-        fields = {"tool_name": call.tool if call else "", "call_id": event.call_id}
         if event.verdict == "allow":
-            _log(RUNS, logging.DEBUG, entry, "Executing tool", **fields, rule=event.rule)
-            arguments = call.arguments if call else None
-            _log(RUNS, logging.DEBUG, entry, "Parsed tool arguments", **fields, arguments=arguments)
+            self._log_allowed(entry, event.call_id, event.rule)
         else:
+            fields = self._name_call(self._find_call(entry, event.call_id), event.call_id)
             _log(RUNS, logging.DEBUG, entry, f"Tool verdict: {event.verdict}", **fields, rule=event.rule)
 
+    def _log_allowed(self, entry: Entry, call_id: str, rule: str) -> None:
+        call = self._find_call(entry, call_id)
+        fields = self._name_call(call, call_id)
+        _log(RUNS, logging.DEBUG, entry, "Executing tool", **fields, rule=rule)
+        arguments = call.arguments if call else None
+        _log(RUNS, logging.DEBUG, entry, "Parsed tool arguments", **fields, arguments=arguments)
+
     def _log_call_start(self, entry: Entry, event: CallStarted) -> None:
-        if RUNS.isEnabledFor(logging.DEBUG):
-            call = self._find_call(entry, event.call_id)
-            fields = {"tool_name": call.tool if call else "", "call_id": event.call_id}
-            _log(RUNS, logging.DEBUG, entry, "Tool start", **fields, attempt=event.attempt)
+        if not RUNS.isEnabledFor(logging.DEBUG):
+            return
+        if event.rule is not None:
+            self._log_allowed(entry, event.call_id, event.rule)
+        fields = self._name_call(self._find_call(entry, event.call_id), event.call_id)
+        _log(RUNS, logging.DEBUG, entry, "Tool start", **fields, attempt=event.attempt)
+
+    @staticmethod
+    def _name_call(call: Call | None, call_id: str) -> dict[str, object]:
+        return {"tool_name": call.tool if call else "", "call_id": call_id}
 
     def _log_call_end(self, entry: Entry, event: CallEnded) -> None:
         self._log_result(entry, event.result)

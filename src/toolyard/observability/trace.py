@@ -331,9 +331,11 @@ class _TraceBuilder:
             case CallDenied(by=by, reason=reason):
                 record = ApprovalRecord(by=by, approved=False, reason=reason)
                 span = replace(span, decided_at=at, decided_by=by, decisions=(*span.decisions, record))
-            case CallStarted(attempt=attempt):
+            case CallStarted(attempt=attempt, rule=rule):
                 started_at = at if span.started_at is None else span.started_at
                 span = replace(span, started_at=started_at, attempts=attempt)
+                if rule is not None:
+                    span = replace(span, judged_at=at, verdict="allow", rule=rule)
             case CallParked(kind=kind):
                 span = replace(span, parked_at=at, parked_for=kind)
             case CallAnswered(by=by):

@@ -125,6 +125,7 @@ function applyCallEvent(view: ConversationView, entry: Entry, event: CallEvent):
         phase: "running",
         attempt: event.attempt ?? 1,
         startedAt: call.startedAt ?? entry.at,
+        ...(event.rule != null && { verdict: "allow", rule: event.rule }),
       }))
       return
     case "call.parked":

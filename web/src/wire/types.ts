@@ -320,6 +320,8 @@ export interface CallStarted {
   call_id: string
   epoch: number
   attempt?: number
+  rule?: string | null
+  exclusive?: boolean
 }
 
 export interface Caller {

@@ -236,9 +236,15 @@ class CallDenied(_Event, frozen=True, kw_only=True, tag="call.denied"):
 
 
 class CallStarted(_Event, frozen=True, kw_only=True, tag="call.started"):
+    """A call started. One that was allowed and had room at once has no `call.judged` of its own, but a `rule` here."""
+
     call_id: str
     epoch: int
     attempt: int = 1
+    rule: str | None = None
+    """The rule that allowed the call; None if a `call.judged` came before."""
+    exclusive: bool = False
+    """As in `call.judged`, if the rule is given."""
 
 
 class CallParked(_Event, frozen=True, kw_only=True, tag="call.parked"):

@@ -1,13 +1,18 @@
 """Decides the next step of a conversation from its state. Pure."""
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 from msgspec import Struct
 
 from toolyard.core.conversation.context.compaction_plan import HOPELESS_SHARE, Compact, is_full, plan_compaction
-from toolyard.core.conversation.events import Ending
+from toolyard.core.conversation.events import CallJudged, Ending
 from toolyard.core.conversation.run_state import CallState, QueuedRun, RunState
 from toolyard.core.conversation.state import State, list_open_calls
 from toolyard.core.items import Item, ModelText, Problem, Result
 from toolyard.core.model_failures import BUDGET_EXCEEDED, TOO_LARGE, WAITS_UNTIL
+
+_Runnable = TypeVar("_Runnable", CallState, CallJudged)
 
 WAITING = ("asking", "parked")
 CLIENT_GONE = "the client did not return a result in time"
@@ -130,16 +135,16 @@ def plan(state: State, epoch: int, now: float, held: Held = NOTHING_HELD) -> Ste
         return _plan_calls(state, run, epoch, now, held.calls)
     if state.turn is not None:
         if state.turn.epoch == epoch:
-            return Wait(_compute_deadline(run, now))
+            return Wait(run.find_deadline(now))
         step = AskModel() if state.turn.owners < MAX_TURN_OWNERS else GiveUpTurn(state.turn.owners)
     else:
         step = _plan_turn(state, run, now)
-    return Wait(_compute_deadline(run, now)) if held.turn and isinstance(step, AskModel) else step
+    return Wait(run.find_deadline(now)) if held.turn and isinstance(step, AskModel) else step
 
 
 def _plan_halt(state: State, run: RunState, now: float) -> Step | None:
     """Return the step of a run or call that is stopped, or of a run that is out of time; None for any other."""
-    out_of_time = run.active_s(now) >= run.limits.run_seconds
+    out_of_time = now >= run.find_deadline(now)
     if run.stopped_by is None and not out_of_time:
         if not state.calls:
             return None
@@ -177,7 +182,7 @@ def _plan_calls(state: State, run: RunState, epoch: int, now: float, held: froze
     allowed = _leave_out(calls.get("allowed", []), held)
     if allowed and (chosen := _select_runnable(allowed, running, run.limits.parallel_calls)):
         return RunCalls(chosen)
-    deadline = _compute_deadline(run, now)
+    deadline = run.find_deadline(now)
     wake_at = min(call.expires_at for call in waiting) if waiting else deadline
     if running or programs or held:
         return Wait(min(wake_at, deadline))
@@ -199,12 +204,20 @@ def _leave_out(calls: list[CallState], held: frozenset[str]) -> list[CallState]:
     return [call for call in calls if call.call.id not in held] if held else calls
 
 
-def _select_runnable(calls: list[CallState], running: list[CallState], max_parallel: int) -> list[CallState]:
+def select_starting(state: State, allowed: Sequence[CallJudged]) -> Sequence[CallJudged]:
+    """Return which of the calls that were just allowed may start at once."""
+    run = state.run
+    if run is None or state.calls_in("allowed"):  # those were allowed before, and start before
+        return ()
+    return _select_runnable(allowed, state.calls_in("running"), run.limits.parallel_calls)
+
+
+def _select_runnable(calls: Sequence[_Runnable], running: Sequence[CallState], max_parallel: int) -> list[_Runnable]:
     """Return those of the allowed calls that may start now, in the model's order.
 
     An exclusive call waits until no other call runs, and later calls wait for it.
     """
-    chosen: list[CallState] = []
+    chosen: list[_Runnable] = []
     for call in calls:
         others = [*running, *chosen]
         alone_needed = call.exclusive or any(other.exclusive for other in others)
@@ -219,7 +232,7 @@ def _plan_turn(state: State, run: RunState, now: float) -> Step:
         if run.failure.error_type == BUDGET_EXCEEDED:
             return _plan_without_room(run, run.failure, now)
         compaction = (
-            plan_compaction(state, run, _compute_deadline(run, now)) if run.failure.error_type == TOO_LARGE else None
+            plan_compaction(state, run, run.find_deadline(now)) if run.failure.error_type == TOO_LARGE else None
         )
         return compaction or End("failed", f"{run.failure.error_type}: {run.failure.error}")
     if run.direct:
@@ -246,7 +259,7 @@ def _plan_without_room(run: RunState, failure: Problem, now: float) -> Step:
 
 
 def _plan_full_window(state: State, run: RunState, now: float) -> Step:
-    if compaction := plan_compaction(state, run, _compute_deadline(run, now)):
+    if compaction := plan_compaction(state, run, run.find_deadline(now)):
         return compaction
     if run.window and state.tokens > HOPELESS_SHARE * run.window:
         size = f"about {state.tokens:,} tokens, and {run.model} takes {run.window:,}"
@@ -262,7 +275,3 @@ def _plan_ending(last: Item | None, run: RunState) -> End:
     if not isinstance(last, ModelText):
         return End("failed", "empty_answer: the model ended its turn without a word")
     return End("done", "refused" if run.finish == "refused" else "")
-
-
-def _compute_deadline(run: RunState, now: float) -> float:
-    return now + run.limits.run_seconds - run.active_s(now)

@@ -167,7 +167,7 @@ class RunState(Struct, frozen=True, gc=False, kw_only=True):
         """Return whether a tool that came with the request is still to be called: those of the server do not count."""
         return self.request.tool_choice == "required" and bool(self.request.app_tools) and not self.called_client
 
-    def active_s(self, now: float) -> float:
-        """Return how long the run has been active, without its waits."""
-        end = now if self.suspended_at is None else self.suspended_at
-        return end - self.started_at - self.waited_s
+    def find_deadline(self, now: float) -> float:
+        """Return when the run is out of time: its waits do not count, nor does the one that it is in."""
+        deadline = self.started_at + self.waited_s + self.limits.run_seconds
+        return deadline if self.suspended_at is None else deadline + now - self.suspended_at

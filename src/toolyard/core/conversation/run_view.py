@@ -150,6 +150,8 @@ class CallView(Struct, kw_only=True):
             case CallStarted():
                 self.phase = "nested" if self.phase == "nested" else "running"
                 self.attempt = event.attempt
+                if event.rule is not None:
+                    self.rule = event.rule
             case CallEnded():
                 self.phase, result = "closed", event.result
                 self.result = replace(result, decisions=self.decisions) if self.decisions else result

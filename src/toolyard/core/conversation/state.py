@@ -61,6 +61,8 @@ from toolyard.core.items import ApprovalRecord, Call, Item, Result, child_id
 from toolyard.core.tools.remembered_approvals import ALL_APPROVED, RememberedApproval, remember_identity, remember_name
 from toolyard.core.tools.trust import join_sources, mark_model_items, name_description_source
 
+_REQUESTED: tuple[Phase, ...] = ("requested",)
+_STARTABLE_PHASES: tuple[Phase, ...] = ("allowed", "running", "nested")
 OPEN_PHASES: tuple[Phase, ...] = ("requested", "asking", "allowed", "running", "nested", "parked")
 
 
@@ -485,12 +487,22 @@ def _judge_call(state: State, event: CallJudged) -> State:
 
 
 def _start_call(state: State, event: CallStarted) -> State:
-    call = _require_call(state, event.call_id, "allowed", "running", "nested")
+    call = _require_call(state, event.call_id, *(_STARTABLE_PHASES if event.rule is None else _REQUESTED))
     _require(event.attempt == call.attempt + 1, f"attempt {event.attempt} of call {event.call_id!r} is out of order")
     owners = call.owners + (event.epoch != call.epoch)  # a retry by the same owner does not count
     # A program that is run again computes up to where it waited before, and takes no place of a running call.
     phase: Phase = "nested" if call.phase == "nested" else "running"
-    return _put_call(state, replace(call, phase=phase, epoch=event.epoch, attempt=event.attempt, owners=owners))
+    rule, exclusive = (call.rule, call.exclusive) if event.rule is None else (event.rule, event.exclusive)
+    started = replace(
+        call,
+        phase=phase,
+        epoch=event.epoch,
+        attempt=event.attempt,
+        owners=owners,
+        rule=rule,
+        exclusive=exclusive,
+    )
+    return _put_call(state, started)
 
 
 def _close_call(state: State, result: Result) -> State:

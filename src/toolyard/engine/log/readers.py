@@ -165,14 +165,16 @@ class Reader:
     async def read_batch(self, timeout_s: float | None = None) -> list[tuple[Published, Cursor]]:
         """Return the next items, each with its cursor, as soon as there are any; an empty list after `timeout_s`."""
         while not self._ready:
-            if self._position < self._readers.base:
+            readers = self._readers
+            if self._position < readers.base:
                 await self._catch_up()
                 continue
-            self._drain()
+            if self._position < readers.end:
+                self._drain()
             if self._ready or self._detached:
                 break
-            if self._readers.broken:
-                await self._follow_new_owner(self._readers.broken)
+            if readers.broken:
+                await self._follow_new_owner(readers.broken)
                 continue
             if not await self._wait_for_more(timeout_s):
                 break

@@ -73,7 +73,6 @@ async def drive(journal: Journal, deps: Deps) -> None:
     while they run.
     """
     async with Workers(journal, deps) as workers:
-        judged: State | None = None
         is_takeover = await record_takeover(journal, deps)
         while not (deps.draining or journal.is_releasing):
             state = await read_stored_state(journal) if is_takeover else journal.require_state()
@@ -84,17 +83,16 @@ async def drive(journal: Journal, deps: Deps) -> None:
             step = plan(limited, journal.epoch, now, held)
             match step:  # frequent steps first
                 case Wait(until):
-                    judged = None  # a call that was held is checked again: its server may list another tool now
                     await journal.wait_changed(state, until if held == NOTHING_HELD else min(until, now + POLL_S))
                 case RunCalls(calls):
-                    workers.run(calls, state, just_judged=state is judged)
+                    workers.run(calls, state)
                 case AskModel():
                     workers.ask(state)
-                case Judge() | BeginRun() | Suspend() | Expire() | GiveUpCalls():
+                case Judge(calls):
+                    workers.judge(calls, limited, now)
+                case BeginRun() | Suspend() | Expire() | GiveUpCalls():
                     workers.cancel_preparation()
                     journal.emit(*build_events(step, state, deps))
-                    # Calls that start in exactly this state were judged in it, and need no second check.
-                    judged = journal.state if isinstance(step, Judge) else None
                     workers.forget_waiting_programs(journal.state)
                 case Compact() | AwaitRoom():
                     workers.prepare(step, state)
@@ -159,14 +157,10 @@ async def read_stored_state(journal: Journal) -> State:
     return state
 
 
-def build_events(
-    step: BeginRun | GiveUpCalls | Judge | Expire | Suspend, state: State, deps: Deps
-) -> Sequence[Durable]:
+def build_events(step: BeginRun | GiveUpCalls | Expire | Suspend, state: State, deps: Deps) -> Sequence[Durable]:
     """Return the events of a step that needs no worker."""
     now = deps.clock.now()
     match step:
-        case Judge(calls):
-            return deps.policy_check.judge(calls, state, now)
         case BeginRun():
             return (build_run_started(state, deps),)
         case GiveUpCalls(calls, owners):

@@ -12,8 +12,8 @@ from typing import ParamSpec
 from msgspec.structs import replace
 
 from toolyard.core.conversation.context.compaction_plan import Compact
-from toolyard.core.conversation.events import CallEnded, CallStarted, Durable, TurnEnded, TurnFailed
-from toolyard.core.conversation.plan import MAX_CALL_OWNERS, AwaitRoom, GiveUpTurn, StopWork
+from toolyard.core.conversation.events import CallEnded, CallJudged, CallStarted, Durable, TurnEnded, TurnFailed
+from toolyard.core.conversation.plan import MAX_CALL_OWNERS, AwaitRoom, GiveUpTurn, StopWork, select_starting
 from toolyard.core.conversation.run_state import CallState
 from toolyard.core.conversation.state import State
 from toolyard.core.errors import Refused, ToolyardError, Unavailable
@@ -251,17 +251,42 @@ class Workers:
         except Refused as error:
             self._journal.emit(TurnFailed(problem=build_model_problem(request.model, str(error)), cost=event.cost))
 
-    def run(self, calls: Sequence[CallState], state: State, *, just_judged: bool = False) -> None:
+    def judge(self, calls: Sequence[CallState], state: State, now: float) -> None:
+        """Judge requested calls, and start those that are allowed and have room."""
+        self.cancel_preparation()
+        events = self._deps.policy_check.judge(calls, state, now)
+        allowed = [event for event in events if isinstance(event, CallJudged) and event.verdict == "allow"]
+        starting = {judged.call_id for judged in select_starting(state, allowed)}
+        started: list[tuple[CallState, RegisteredTool]] = []
+        for number, event in enumerate(events):
+            if not isinstance(event, CallJudged) or event.call_id not in starting:
+                continue
+            call = state.calls[event.call_id]
+            entry = self._deps.registry.lookup(call, state)
+            assert entry is not None  # else the call was not allowed
+            attempt = call.attempt + 1
+            events[number] = CallStarted(
+                call_id=event.call_id,
+                epoch=self._journal.epoch,
+                attempt=attempt,
+                rule=event.rule,
+                exclusive=event.exclusive,
+            )
+            started.append((replace(call, attempt=attempt), entry))
+        self._journal.emit(*events)
+        self._start_calls(started)
+        self.forget_waiting_programs(self._journal.state)
+
+    def run(self, calls: Sequence[CallState], state: State) -> None:
         """Start the calls, and end those that may no longer run.
 
-        `just_judged` means that the policy allowed the calls in this very state. Otherwise they are checked again: an
-        approval may have taken hours, and the tool or the caller's rights may have changed.
+        The policy is asked again: an approval may have taken hours, and the tool or the caller's rights may have
+        changed.
         """
         events: list[Durable] = []
         started: list[tuple[CallState, RegisteredTool]] = []
         for call in calls:
-            allowed_tool = self._deps.registry.lookup(call, state) if just_judged else None
-            entry = allowed_tool or self._deps.policy_check.recheck(call, state, self._deps.clock.now())
+            entry = self._deps.policy_check.recheck(call, state, self._deps.clock.now())
             if isinstance(entry, list):
                 events += entry
                 continue
@@ -269,6 +294,10 @@ class Workers:
             events.append(CallStarted(call_id=call.call.id, epoch=self._journal.epoch, attempt=attempt))
             started.append((replace(call, attempt=attempt), entry))
         self._journal.emit(*events)
+        self._start_calls(started)
+
+    def _start_calls(self, started: Sequence[tuple[CallState, RegisteredTool]]) -> None:
+        """Start the tasks of calls whose start was emitted."""
         for call, entry in started:
             if entry.program_venue is not None:
                 self._start_program(call, entry)
