@@ -120,7 +120,7 @@ def test_several_alike_are_approved_at_once_and_each_is_in_the_history(
     card.get_by_role("button", name="Deny").click()
     expect(window.answer).to_have_text("Paid.")
     for number in ("A", "B", "C"):
-        page.goto(f"{server.url}/#/chat")
+        window.start_chat()
         window.send(f"pay {number}")
         expect(window.card("Pay an invoice")).to_contain_text("waits for your decision")
     page.goto(f"{server.url}/#/inbox")
