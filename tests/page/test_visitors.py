@@ -3,7 +3,7 @@
 from contextlib import ExitStack
 from typing import cast
 
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from page.site import HOLD, Site, start_site
 from page.window import Window, Windows
@@ -149,6 +149,19 @@ def test_conversations_are_found_renamed_and_deleted(windows: Windows, sites: Ex
     expect(page).to_have_title("Live · Toolyard")
     listed.get_by_role("link", name="apples and pears").click()
     expect(page).to_have_title("apples and pears · Toolyard")
+
+
+def test_the_title_is_that_of_a_page_whose_code_takes_long_to_load(windows: Windows, server: Site) -> None:
+    page = windows.open(server).page
+    expect(page.get_by_role("heading", name="What shall we do?")).to_be_visible()
+    held: list[Route] = []
+    page.route("**/assets/Live-*.js", lambda route: held.append(route))
+    with page.expect_request("**/assets/Live-*.js"):
+        page.goto(f"{server.url}/#/live")
+    expect(page).to_have_title("Live · Toolyard")
+    held[0].continue_()
+    expect(page.get_by_role("heading", name="Live", exact=True)).to_be_visible()
+    expect(page).to_have_title("Live · Toolyard")
 
 
 def test_with_keys_one_signs_in_and_sees_what_is_theirs(windows: Windows, sites: ExitStack) -> None:
