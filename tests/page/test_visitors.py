@@ -70,7 +70,7 @@ def test_on_a_phone_everything_fits_and_the_menu_slides_in(windows: Windows, ser
     window.open_page("Overview")
     expect(page.locator(".uplot canvas")).to_have_count(5)
     expect(page.get_by_role("link", name="Overview")).to_be_hidden()
-    assert page.evaluate("() => document.querySelector('main').scrollWidth") <= 375
+    page.wait_for_function("() => document.querySelector('main').scrollWidth <= 375")
     page.goto(f"{server.url}/#/chat")
     expect(window.composer).to_be_visible()
 
