@@ -63,7 +63,7 @@ def serve_mcp(site: Site, script: Path = SCRIPT) -> Generator[str]:
 
 def open_section(window: Window, section: str) -> None:
     """Open a section of the administration as a link from another page does."""
-    window.page.goto(f"{window.page.url.partition('#')[0]}#/administration/{section}")
+    window.go_to(f"administration/{section}")
 
 
 def fill(window: Window, **fields: str) -> None:

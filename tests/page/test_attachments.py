@@ -3,9 +3,10 @@
 import base64
 import struct
 import zlib
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from page.site import Site
 from page.window import Window, Windows
@@ -190,4 +191,34 @@ def test_a_document_becomes_text_where_the_server_reads_documents(windows: Windo
     expect(page.get_by_role("list", name="Attachments").get_by_role("listitem")).to_have_text(["report.docx.md"])
     window.send("what is it?")
     expect(window.answer).to_have_text("You said: what is it?")
+    assert base64.b64encode(b"# Report").decode() in repr(list(server.requests[-1].history))
+
+
+def test_a_message_waits_for_files_that_are_being_read_and_stays_if_one_cannot_be(
+    windows: Windows, server: Site
+) -> None:
+    windows.expected_complaint = "422"
+    window = windows.open(server)
+    page = window.page
+    held: list[Route] = []
+    page.route("**/me", lambda route: route.fulfill(json={**route.fetch().json(), "reads_documents": True}))
+    page.route("**/files/text?name=report.docx", lambda route: held.append(route))
+    page.reload()
+    attached = page.get_by_role("list", name="Attachments").get_by_role("listitem")
+    answers: list[dict[str, Any]] = [
+        {"status": 422, "json": {"error": "it has 501 slides", "details": {"field": "body", "reason": "pages"}}},
+        {"status": 200, "json": {"text": "# Report", "tokens": 3}},
+    ]
+    for answer in answers:
+        with page.expect_request("**/files/text?name=report.docx"):
+            choose(window, "report.docx", "application/octet-stream", b"PK\x03\x04 and the rest")
+        window.send("what is it?")
+        expect(window.composer).to_have_value("")
+        held.pop().fulfill(**answer)
+        if answer["status"] == 422:
+            expect(page.get_by_role("alert")).to_contain_text("it has too many slides or sheets")
+            expect(window.composer).to_have_value("what is it?")
+            expect(attached).to_have_count(0)
+    expect(window.answer).to_have_text("You said: what is it?")
+    expect(page.locator(".user-message-box")).to_contain_text("report.docx.md")
     assert base64.b64encode(b"# Report").decode() in repr(list(server.requests[-1].history))

@@ -81,7 +81,7 @@ def test_what_people_do_is_listed_and_leads_to_where_it_was_done(windows: Window
     window.card("sell").get_by_role("button", name="Approve").click()
     expect(window.answer).to_have_text("Sold.")
     conversation = page.url.rpartition("/")[2]
-    page.goto(f"{server.url}/#/servers")
+    window.go_to("servers")  # whose button has the name of that of a chat
     page.get_by_role("button", name="Stop").click()
     expect(page.get_by_text("stopped", exact=True)).to_be_visible()
     page.goto(f"{server.url}/#/audit")

@@ -249,6 +249,7 @@ def test_a_call_that_is_opened_stays_where_it_is(windows: Windows, server: Site)
     cards = window.page.get_by_role("group", name="Call of weigh")
     card = cards.last
     expect(card).to_be_in_viewport()
+    card.get_by_role("button").first.hover()  # which waits until nothing moves any longer
     before = card.bounding_box()
     card.get_by_role("button").first.click()
     expect(card.get_by_role("button").first).to_have_attribute("aria-expanded", "true")

@@ -101,7 +101,7 @@ def test_diagrams_are_drawn_and_loaded_when_the_first_is_met(
     expect(flow.locator("svg")).to_contain_text("In stock?")
     # The frame is as high as its diagram, and no wider than the page.
     for frame in list_frames(window):
-        assert frame.evaluate("() => document.documentElement.scrollHeight <= innerHeight")
+        frame.wait_for_function("() => document.documentElement.scrollHeight <= innerHeight")
         assert run_axe(frame, "svg") == []
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width
     label = flow.locator("svg .nodeLabel").first

@@ -106,6 +106,7 @@ def test_a_first_visit_loads_less_than_250_kilobytes(
         """() => Object.fromEntries(performance.getEntriesByType("resource")
             .filter((one) => one.name.includes("/assets/")).map((one) => [one.name, one.encodedBodySize]))"""
     )
+    page.wait_for_function("() => performance.getEntriesByName('first-contentful-paint').length")
     paint: dict[str, float] = page.evaluate(
         """() => ({ paint: performance.getEntriesByName("first-contentful-paint")[0].startTime,
             ready: performance.getEntriesByType("navigation")[0].loadEventEnd })"""

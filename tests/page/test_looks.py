@@ -215,6 +215,8 @@ def test_keys_are_listed_and_do_what_the_list_says(windows: Windows, sites: Exit
     window = windows.open_url(f"{server.url}/#/chat/{newer}")
     page = window.page
     expect(page.get_by_role("heading", name="Newer")).to_be_visible()
+    listed = page.get_by_role("region", name="Conversations").get_by_role("listitem")
+    expect(listed).to_have_text(["Newer", "Older"])
     window.composer.fill("what?")
     window.composer.press("?")
     expect(window.composer).to_have_value("what??")  # it is text where one writes

@@ -2,9 +2,10 @@
 
 from contextlib import ExitStack
 
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 
 from page.site import start_site
+from page.test_operators import is_change
 from page.test_sharing import open_signed_in
 from page.window import Window, Windows, pick
 from surfaces.api_client import build_key
@@ -48,9 +49,13 @@ def test_a_preset_is_saved_used_in_a_new_chat_and_shared_with_a_colleague(window
     open_settings(ann)
     ann.page.get_by_label("System prompt").fill("Answer in verse.")
     ann.page.get_by_label("Temperature").fill("0.5")
-    ann.page.get_by_role("checkbox", name="weigh").uncheck()
+    held: list[Route] = []
+    ann.page.route("**/tools", lambda route: held.append(route) if is_change(route) else route.continue_())
+    with ann.page.expect_request(lambda request: request.method == "DELETE"):
+        ann.page.get_by_role("checkbox", name="weigh").uncheck()
     ann.page.get_by_role("textbox", name="Name of the preset").fill("In verse")
     ann.button("Save as preset").click()
+    held[0].continue_()  # the preset has also what was on its way when it was saved
     expect(ann.page.get_by_text("The preset is saved.")).to_be_visible()
     assert "verse" not in requests[-1].system, "only the preset has it so far"
 

@@ -92,7 +92,7 @@ def test_a_viewer_sees_only_what_they_may_see_and_do(
     for name in (SETTINGS, "Edit message", "Actions for pay it"):
         expect(other.button(name)).to_have_count(0)
     for route, shown in (("live", sees), ("inbox", decides), ("traces", sees)):
-        page.goto(f"{server.url}/#/{route}")
+        other.go_to(route)
         main = page.get_by_role("main")
         expect(main.locator(".empty")).to_have_count(int(not shown))
         expect(other.thread).to_have_count(0)

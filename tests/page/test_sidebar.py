@@ -118,11 +118,11 @@ def test_a_search_leads_to_its_passage_and_a_text_is_found_in_a_long_conversatio
     expect(hit).to_be_in_viewport()
     find = window.page.get_by_role("searchbox", name="Find in this conversation")
     expect(find).to_have_value("QUINCE")
-    highlighted = "() => [...CSS.highlights.get('find') ?? []].map((range) => range.toString())"
-    assert window.page.evaluate(highlighted) == ["quince"]
+    highlighted = "(words) => [...CSS.highlights.get('find') ?? []].map((range) => range.toString()).join() === words"
+    window.page.wait_for_function(highlighted, arg="quince")
     find.press("Escape")
     expect(find).to_have_count(0)
-    assert window.page.evaluate(highlighted) == []
+    window.page.wait_for_function(highlighted, arg="")
     expect(hit).to_be_in_viewport()
 
     conversation = server.create_long_conversation(2000)

@@ -52,6 +52,7 @@ def test_costs_are_seen_below_answers_and_on_the_usage_page_and_a_budget_is_told
     ann = open_signed_in(windows, server, "ann", width=375, dark=True)
     ann.send("long")
     expect(ann.answer).to_have_text("At length.")
+    expect(ann.button("Stop")).to_be_hidden()
     expect(ann.page.locator(".spent, .budget-notice")).to_have_count(0)
 
     ann.page.goto(f"{server.url}/#/usage")

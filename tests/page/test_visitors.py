@@ -3,7 +3,7 @@
 from contextlib import ExitStack
 from typing import cast
 
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from page.site import HOLD, Site, start_site
 from page.window import Window, Windows
@@ -70,7 +70,7 @@ def test_on_a_phone_everything_fits_and_the_menu_slides_in(windows: Windows, ser
     window.open_page("Overview")
     expect(page.locator(".uplot canvas")).to_have_count(5)
     expect(page.get_by_role("link", name="Overview")).to_be_hidden()
-    assert page.evaluate("() => document.querySelector('main').scrollWidth") <= 375
+    page.wait_for_function("() => document.querySelector('main').scrollWidth <= 375")
     page.goto(f"{server.url}/#/chat")
     expect(window.composer).to_be_visible()
 
@@ -151,6 +151,19 @@ def test_conversations_are_found_renamed_and_deleted(windows: Windows, sites: Ex
     expect(page).to_have_title("apples and pears · Toolyard")
 
 
+def test_the_title_is_that_of_a_page_whose_code_takes_long_to_load(windows: Windows, server: Site) -> None:
+    page = windows.open(server).page
+    expect(page.get_by_role("heading", name="What shall we do?")).to_be_visible()
+    held: list[Route] = []
+    page.route("**/assets/Live-*.js", lambda route: held.append(route))
+    with page.expect_request("**/assets/Live-*.js"):
+        page.goto(f"{server.url}/#/live")
+    expect(page).to_have_title("Live · Toolyard")
+    held[0].continue_()
+    expect(page.get_by_role("heading", name="Live", exact=True)).to_be_visible()
+    expect(page).to_have_title("Live · Toolyard")
+
+
 def test_with_keys_one_signs_in_and_sees_what_is_theirs(windows: Windows, sites: ExitStack) -> None:
     windows.expected_complaint = "401"
     server = sites.enter_context(start_site(SCENES, keys=KEYS, tools=TOOLS))
@@ -186,7 +199,8 @@ def test_with_keys_one_signs_in_and_sees_what_is_theirs(windows: Windows, sites:
     expect(olga.page.locator(".card").filter(has_text="lights")).to_contain_text("needs approval")
     expect(olga.page.get_by_role("button", name="Stop")).to_have_count(0)
     (cookie,) = cast(list[Json], ann.page.context.cookies())
-    ann.button("Sign out").click()
+    with ann.page.expect_event("load"):  # any other answer may tell the page before the cookie is removed
+        ann.button("Sign out").click()
     expect(ann.page.get_by_role("textbox", name="API key")).to_be_visible()
     assert ann.page.context.cookies() == []
     ann.page.context.add_cookies([{"name": cookie["name"], "value": cookie["value"], "url": server.url}])
@@ -225,5 +239,5 @@ def test_one_stays_signed_in_in_every_tab_and_no_script_can_read_the_key(windows
     assert '"ann"' not in stored and cookie["value"] not in stored and "toolyard-" not in stored
     tab.button("Sign out").click()
     expect(tab.page.get_by_role("textbox", name="API key")).to_be_visible()
-    ann.open_page("Tools")
+    ann.go_to("tools")  # without the sidebar, which may be gone already
     expect(ann.page.get_by_role("textbox", name="API key")).to_be_visible()

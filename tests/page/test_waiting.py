@@ -90,6 +90,8 @@ def test_what_waits_is_counted_and_decided_in_the_inbox(windows: Windows, server
     card.get_by_role("button", name="Approve with changes").click()
     expect(page.get_by_text("Nothing waits for you.")).to_be_visible()
     expect(page).to_have_title("Inbox · Toolyard")
+    page.go_back()
+    expect(window.answer).to_have_text("Sold.")  # a call that was approved has yet to run
     assert SOLD == [("milk", 3)]
 
 
@@ -170,7 +172,7 @@ def test_a_call_is_decided_on_the_live_page(windows: Windows, server: Site) -> N
     window = windows.open(server)
     window.send("sell milk")
     expect(window.card("sell")).to_contain_text("waits for your decision")
-    window.page.goto(f"{server.url}/#/live")
+    window.go_to("live")
     window.card("sell").get_by_role("button", name="Deny").click()
     window.card("sell").get_by_role("button", name="Deny").click()
     expect(window.page.get_by_text("Nothing runs or waits at the moment.")).to_be_visible()
@@ -180,11 +182,14 @@ def test_a_call_is_decided_on_the_live_page(windows: Windows, server: Site) -> N
 def test_a_call_that_needs_a_reason_is_neither_approved_nor_denied_without_one(windows: Windows, server: Site) -> None:
     window = windows.open(server)
     hint = "Give a reason first: this call is neither approved nor denied without one."
-    for message, decision in (("lose milk", "Approve"), ("lose bread", "Deny")):
+    for message, decision, answer in (
+        ("lose milk", "Approve", "It is lost."),
+        ("lose bread", "Deny", "It is not lost."),
+    ):
         window.start_chat()
         window.send(message)
         expect(window.card("write_off")).to_contain_text("waits for your decision")
-        window.page.goto(f"{server.url}/#/inbox")
+        window.go_to("inbox")
         card = window.card("write_off")
         reason = card.get_by_placeholder("Reason (required)")
         expect(reason).to_have_accessible_description(hint)
@@ -195,6 +200,8 @@ def test_a_call_that_needs_a_reason_is_neither_approved_nor_denied_without_one(w
             expect(card.get_by_text(hint)).to_have_count(int(not enabled))
         card.get_by_role("button", name=decision).click()
         expect(window.page.get_by_text("Nothing waits for you.")).to_be_visible()
+        window.page.go_back()
+        expect(window.answer).to_have_text(answer)
     assert SOLD == [("milk", 0)]
 
 

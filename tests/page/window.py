@@ -11,6 +11,14 @@ TIMEOUT_MS = 30_000
 expect.set_options(timeout=TIMEOUT_MS)
 
 
+LEAD_TO = """(hash) => new Promise((done) => {
+    if (location.hash === hash) return done()
+    addEventListener("hashchange", () => setTimeout(done), { once: true })
+    location.hash = hash
+})"""
+"""Change the address, and wait until the application, which listens since before, has drawn what is there."""
+
+
 class Windows:
     def __init__(self, browser: Browser, stack: ExitStack) -> None:
         self._browser = browser
@@ -76,6 +84,10 @@ class Window:
         if more.get_attribute("aria-expanded") == "false":
             more.click()
         self.page.get_by_role("navigation", name="Pages").get_by_role("link", name=name).click()
+
+    def go_to(self, route: str) -> None:
+        """Go to a page as a link does. The page before it is not shown any longer: no later step can mean that."""
+        self.page.evaluate(LEAD_TO, f"#/{route}")
 
     def choose_action(self, name: str) -> None:
         """Press a button of the conversation's toolbar, which is a menu on a phone."""

@@ -15,9 +15,11 @@ export function useTitle(title: string): void {
   const count = useSyncExternalStore(subscribe, () => waiting)
   useEffect(() => {
     const prefix = count ? `(${count}) ` : ""
-    document.title = prefix + (title ? `${title} · ${NAME}` : NAME)
+    const own = prefix + (title ? `${title} · ${NAME}` : NAME)
+    document.title = own
     return () => {
-      document.title = prefix + NAME
+      // A page whose code has yet to be loaded has named itself by then: what it replaces goes away later.
+      if (document.title === own) document.title = prefix + NAME
     }
   }, [title, count])
 }

@@ -1,5 +1,5 @@
 // The images and files that will be sent with the next message: chosen, pasted or dropped.
-import { useState, type ClipboardEvent, type DragEvent } from "react"
+import { useRef, useState, type ClipboardEvent, type DragEvent } from "react"
 import { useTranslate, type Translate } from "../locales"
 import { useMe } from "../session/caller"
 import type { Me } from "../wire/types"
@@ -29,29 +29,49 @@ export function useAttachments(fail: (error: Error) => void, clearProblem: () =>
   const t = useTranslate()
   const me = useMe()
   const [items, setItems] = useState<Attachment[]>([])
-  const add = async (files: File[]) => {
-    if (kept.length + items.length + files.length > MAX_ATTACHMENTS) return fail(new Error(t("attach.many", { n: MAX_ATTACHMENTS })))
+  /** The items as they are, also before they are drawn. */
+  const current = useRef(items)
+  const reading = useRef(new Set<Promise<boolean>>())
+  const change = (changed: Attachment[]) => {
+    current.current = changed
+    setItems(changed)
+  }
+  const refuse = (problem: Error) => {
+    fail(problem)
+    return false
+  }
+  const add = async (files: File[]): Promise<boolean> => {
+    if (kept.length + current.current.length + files.length > MAX_ATTACHMENTS) return refuse(new Error(t("attach.many", { n: MAX_ATTACHMENTS })))
     clearProblem()
     try {
       const added = await Promise.all(files.map((file) => readAttachment(file, me, t)))
-      const bytes = [...kept, ...items, ...added].reduce((sum, item) => sum + item.bytes, 0)
-      if (bytes > MAX_MIB * MIB) return fail(new Error(t("attach.large", { size: MAX_MIB })))
-      setItems((before) => [...before, ...added].slice(0, MAX_ATTACHMENTS - kept.length))
+      const bytes = [...kept, ...current.current, ...added].reduce((sum, item) => sum + item.bytes, 0)
+      if (bytes > MAX_MIB * MIB) return refuse(new Error(t("attach.large", { size: MAX_MIB })))
+      change([...current.current, ...added].slice(0, MAX_ATTACHMENTS - kept.length))
+      return true
     } catch (error) {
-      fail(error instanceof Error ? error : new Error(String(error)))
+      return refuse(error instanceof Error ? error : new Error(String(error)))
     }
+  }
+  const start = (files: File[]) => {
+    const read = add(files)
+    reading.current.add(read)
+    void read.finally(() => reading.current.delete(read))
   }
   const take = (event: ClipboardEvent | DragEvent, transfer: DataTransfer | null) => {
     const files = [...(transfer?.files ?? [])]
     if (!files.length) return // text is pasted and dropped as usual
     event.preventDefault()
-    void add(files)
+    start(files)
   }
   return {
     items,
-    add: (files: File[]) => void add(files),
-    remove: (id: number) => setItems((before) => before.filter((item) => item.id !== id)),
-    clear: () => setItems([]),
+    add: start,
+    remove: (id: number) => change(current.current.filter((item) => item.id !== id)),
+    /** Return the items once all files are read that are read now, or null if one of them cannot be sent, which was told. */
+    settle: async () => ((await Promise.all(reading.current)).every(Boolean) ? current.current : null),
+    /** Remove what was sent. What was added since stays. */
+    drop: (sent: Attachment[]) => change(current.current.filter((item) => !sent.includes(item))),
     onPaste: (event: ClipboardEvent) => take(event, event.clipboardData),
     onDrop: (event: DragEvent) => take(event, event.dataTransfer),
   }

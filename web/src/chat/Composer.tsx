@@ -63,8 +63,10 @@ export function Composer({ conversation, model, introduced = false, insertion = 
     clear()
     setText("") // at once, so that the next message can be written; restored if this one is not accepted
     try {
-      await send(message, attached.items)
-      attached.clear()
+      const files = await attached.settle()
+      if (!files) return setText(message)
+      await send(message, files)
+      attached.drop(files)
     } catch (error) {
       fail(error)
       setText(message)

@@ -98,8 +98,8 @@ export function PresetSection({ conversation, collect, onUsed }: PresetSectionPr
   const save = async (event: FormEvent) => {
     event.preventDefault()
     const isSaved = await change(async () => {
-      // Tools and model may have been changed since the dialog was opened.
-      const current = await requestJson<ConversationAnswer>("GET", path)
+      // Tools and model may have been changed since the dialog was opened, and a change may be on its way.
+      const current = await enqueueRequest(conversation, () => requestJson<ConversationAnswer>("GET", path))
       const settings = mergePreset(collect(current.conversation), list.data?.presets ?? [])
       const answer = await requestJson<PresetAnswer>("PUT", `presets/${encodeURIComponent(name.trim())}`, { settings, shared })
       setChosen(answer.preset) // so that files can be added to it

@@ -36,7 +36,8 @@ export function EditMessage({ text, attached, onSend, onClose }: EditMessageProp
     event.preventDefault()
     if (isEmpty || busy) return
     setBusy(true)
-    if (await onSend(edited.trim(), leftOut, added.items)) onClose()
+    const files = await added.settle()
+    if (files && (await onSend(edited.trim(), leftOut, files))) onClose()
     else setBusy(false)
   }
   const onKey = (event: KeyboardEvent) => {
