@@ -57,6 +57,7 @@ def request(
     model: str = "test-model",
     options: Options = DEFAULT_OPTIONS,
     native: Seal | None = None,
+    instructions: str = "",
 ) -> ModelRequest:
     history = items if isinstance(items, History) else History(items)
     return ModelRequest(
@@ -71,6 +72,7 @@ def request(
         correlation_id=correlation_id,
         options=options,
         native=native,
+        instructions=instructions,
     )
 
 

@@ -136,7 +136,8 @@ class TurnMeter:
             tokens = state.tokens
             if not state.provider_items:
                 tools = sum(map(estimate_tool_bytes, request.offer.tools)) // 4
-                tokens = request.history.tokens + estimate_text_tokens(request.system) + tools
+                prompts = estimate_text_tokens(request.system) + estimate_text_tokens(request.instructions)
+                tokens = request.history.tokens + prompts + tools
             self._input_tokens = max(1, tokens)
         return self._input_tokens
 

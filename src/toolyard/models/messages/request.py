@@ -30,7 +30,7 @@ from toolyard.models.http.problems import WireFailure
 from toolyard.models.messages.history import PAUSED, MessagesEncoder, join_blocks
 from toolyard.models.messages.parts import Block, build_text_block, is_blank, mark_block
 from toolyard.models.schema_dialects import UnsupportedSchema, convert
-from toolyard.models.shared.encode_cache import EncodeCache, get_encode_cache
+from toolyard.models.shared.encode_cache import EncodeCache, Piece, get_encode_cache, insert_first_part
 from toolyard.models.shared.json_values import encode_json
 from toolyard.models.shared.option_support import NO_OPTIONS, add_output_prompt, find_unsupported, select_extras
 from toolyard.models.token_limits import choose_max_tokens, choose_thinking_tokens
@@ -64,7 +64,7 @@ class WireParts(NamedTuple):
 
     tools: bytes
     system: bytes
-    messages: Sequence[bytes | memoryview]
+    messages: Sequence[Piece]
 
 
 _tools: WeakKeyDictionary[Offer, dict[str, EncodedTools]] = WeakKeyDictionary()
@@ -73,7 +73,8 @@ _CLIENT_MARK_KEY = b',"cache_control": '
 _CLIENT_MARK = re.compile(rb',"cache_control": {[^{}]*}')
 """See `mark_block`."""
 _LACKS_OUTPUT_SCHEMAS = re.compile(r"claude-(?:[23]|instant|(?:opus|sonnet)-4(?:-0|-20|@|$))")
-_USER = b'{"role":"user","content":[{"type":'
+_USER_HEAD = b'{"role":"user","content":['
+_USER = _USER_HEAD + b'{"type":'
 _ASSISTANT = b'{"role":"assistant","content":[{"type":'
 
 
@@ -90,12 +91,12 @@ def to_wire(
     open_end, role = cache.extend(request.history)
     encoded_tools = _encode_tools(request.offer, provider)
     tools = encoded_tools.marked or (_encoded_placeholder_tool if _has_calls(cache, open_end) else b"")
-    parts = WireParts(tools, cache.system, _join_messages(cache, open_end, role))
+    parts = WireParts(tools, cache.system, _join_messages(cache, open_end, role, request.instructions))
     if native is not _NO_NATIVE or _CLIENT_MARK_KEY in cache.joined or _CLIENT_MARK_KEY in open_end:
         plain = WireParts(
             encoded_tools.plain or tools,
             _encode_native_system(system, native.system),
-            _join_messages(cache, open_end, role, with_marks=False),
+            _join_messages(cache, open_end, role, request.instructions, with_marks=False),
         )
         parts = _keep_client_marks(plain) or parts
     forced = bool(tools) and request.tool_choice not in ("auto", "none")
@@ -224,8 +225,8 @@ def _encode_native_system(text: str, sent: Sequence[SystemBlock]) -> bytes:
 
 
 def _join_messages(
-    cache: EncodeCache, open_end: bytes, role: str, *, with_marks: bool = True
-) -> list[bytes | memoryview]:
+    cache: EncodeCache, open_end: bytes, role: str, instructions: str, *, with_marks: bool = True
+) -> list[Piece]:
     """Return the messages, with a cache mark at the end of the newest user message and at the previous request's end.
 
     The older mark matters because the provider looks back only 20 blocks from a mark for what it has cached, and a turn
@@ -235,13 +236,15 @@ def _join_messages(
     marks = sorted({cache.mark, newest} - {0}) if with_marks else []
     cache.mark = newest or cache.mark
     joined, start = memoryview(cache.joined), 0
-    pieces: list[bytes | memoryview] = []
+    pieces: list[Piece] = []
     for mark in marks:
         pieces += [joined[start : mark - 1], CACHE_MARK]
         start = mark - 1
     pieces += [joined[start:], open_end]
     if role not in ("user", PAUSED):
         pieces.append(join_blocks([("user", build_text_block(CONTINUE_TEXT))], role)[0])
+    if instructions:
+        pieces = insert_first_part(pieces, _USER_HEAD, encode_json(build_text_block(instructions)))
     return [*pieces, b"]}"]
 
 

@@ -41,7 +41,7 @@ from toolyard.models.shared.attachments import (
     resolve_image_url,
     supports_images,
 )
-from toolyard.models.shared.encode_cache import NO_RESULT, EncodeCache, get_encode_cache
+from toolyard.models.shared.encode_cache import NO_RESULT, EncodeCache, Piece, get_encode_cache
 from toolyard.models.shared.json_values import encode_json
 from toolyard.models.shared.option_support import (
     NO_OPTIONS,
@@ -103,7 +103,9 @@ def to_wire(
     cache = open_cache(request, model, provider)
     cache.set_system(_build_system(request), _encode_instructions)
     open_end, _ = cache.extend(request.history)
-    parts: list[bytes | bytearray | memoryview] = [part for part in (cache.joined, open_end) if part]
+    parts: list[Piece] = [part for part in (cache.joined, open_end) if part]
+    if request.instructions:
+        parts.insert(0, encode_json({"role": "user", "content": request.instructions}) + b",")
     if parts:
         parts[-1] = memoryview(parts[-1])[:-1]  # without the last comma
     tools = encode_tools(request.offer)
