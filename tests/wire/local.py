@@ -58,6 +58,7 @@ def request(
     options: Options = DEFAULT_OPTIONS,
     native: Seal | None = None,
     instructions: str = "",
+    default_tool_uses: int = 0,
 ) -> ModelRequest:
     history = items if isinstance(items, History) else History(items)
     return ModelRequest(
@@ -73,6 +74,7 @@ def request(
         options=options,
         native=native,
         instructions=instructions,
+        default_tool_uses=default_tool_uses,
     )
 
 

@@ -67,7 +67,7 @@ class WireParts(NamedTuple):
     messages: Sequence[Piece]
 
 
-_tools: WeakKeyDictionary[Offer, dict[str, EncodedTools]] = WeakKeyDictionary()
+_tools: WeakKeyDictionary[Offer, dict[tuple[str, int], EncodedTools]] = WeakKeyDictionary()
 _NO_NATIVE = RequestFields()
 _CLIENT_MARK_KEY = b',"cache_control": '
 _CLIENT_MARK = re.compile(rb',"cache_control": {[^{}]*}')
@@ -89,7 +89,7 @@ def to_wire(
     cache = open_cache(request, model, provider)
     cache.set_system(system, _encode_system)
     open_end, role = cache.extend(request.history)
-    encoded_tools = _encode_tools(request.offer, provider)
+    encoded_tools = _encode_tools(request.offer, provider, request.default_tool_uses)
     tools = encoded_tools.marked or (_encoded_placeholder_tool if _has_calls(cache, open_end) else b"")
     parts = WireParts(tools, cache.system, _join_messages(cache, open_end, role, request.instructions))
     if native is not _NO_NATIVE or _CLIENT_MARK_KEY in cache.joined or _CLIENT_MARK_KEY in open_end:
@@ -252,23 +252,24 @@ def _has_calls(cache: EncodeCache, open_end: bytes) -> bool:
     return b'"type":"tool_use"' in cache.joined or b'"type":"tool_use"' in open_end
 
 
-def _encode_tools(offer: Offer, provider: str) -> EncodedTools:
-    """Return the tools as JSON, encoded once for each offer and provider; empty if there are none."""
-    by_provider = _tools.setdefault(offer, {})
-    encoded = by_provider.get(provider)
+def _encode_tools(offer: Offer, provider: str, default_uses: int) -> EncodedTools:
+    """Return the tools as JSON, encoded once for each offer, provider and limit; empty if there are none."""
+    by_target = _tools.setdefault(offer, {})
+    encoded = by_target.get((provider, default_uses))
     if encoded is None:
-        built = [_build_tool(tool, provider) for tool in offer.tools]
+        built = [_build_tool(tool, provider, default_uses) for tool in offer.tools]
         blocks = [block for block in built if block is not None]
         plain = encode_json(blocks) if blocks else b""
         # A tool that is loaded later cannot be cached.
         is_markable = blocks and not any(name in blocks[-1] for name in ("cache_control", "defer_loading"))
-        encoded = by_provider[provider] = EncodedTools(plain[:-2] + CACHE_MARK + b"}]" if is_markable else plain, plain)
+        encoded = EncodedTools(plain[:-2] + CACHE_MARK + b"}]" if is_markable else plain, plain)
+        by_target[provider, default_uses] = encoded
     return encoded
 
 
-def _build_tool(tool: Tool, provider: str) -> Block | None:
+def _build_tool(tool: Tool, provider: str, default_uses: int) -> Block | None:
     if tool.venue == "provider":
-        return _build_provider_tool(tool)
+        return _build_provider_tool(tool, default_uses)
     fields = unseal(tool.seal, provider, decode_tool)
     if fields is not None and fields.definition is not None:
         return mark_block(fields.definition, fields.cache_control)
@@ -280,7 +281,7 @@ def _build_tool(tool: Tool, provider: str) -> Block | None:
     return mark_block({**block, **msgspec.to_builtins(replace(fields, cache_control=None))}, fields.cache_control)
 
 
-def _build_provider_tool(tool: Tool) -> Block | None:
+def _build_provider_tool(tool: Tool, default_uses: int = 0) -> Block | None:
     """Return the tool as Anthropic defines it; None for a tool that it does not have."""
     if tool.name == "code_execution":
         return {"type": "code_execution_20250825", "name": tool.name}
@@ -288,8 +289,8 @@ def _build_provider_tool(tool: Tool) -> Block | None:
         return None
     options = tool.options or ProviderOptions()
     block: Block = {"type": "web_search_20250305", "name": tool.name}
-    if options.max_uses:
-        block["max_uses"] = options.max_uses
+    if max_uses := options.max_uses or default_uses:
+        block["max_uses"] = max_uses
     if options.user_location:
         block["user_location"] = {"type": "approximate", **msgspec.to_builtins(options.user_location)}
     if options.allowed_domains:  # Anthropic refuses both lists together
