@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -38,13 +39,18 @@ from toolyard.core.settings.budgets import BudgetRule
 from toolyard.core.settings.models.options import MIN_THINKING_TOKENS, Options
 from toolyard.core.settings.prices import Cost, Price
 from toolyard.core.store import Append, BudgetBalance, BudgetCharge, BudgetShare, Reservation, Store, UsageQuery
+from toolyard.core.tools.web_search_rule import SearchRules
 from toolyard.engine.spending.spending import Spending
+from toolyard.engine.spending.turn_meter import DEFAULT_TOOL_USES
+from toolyard.models.messages import Anthropic
 from toolyard.models.price_list import PriceList
 from toolyard.models.resolver import ModelSettings
 from toolyard.stores.memory import MemoryStore
 from toolyard.stores.postgres import PostgresStore
 from toolyard.testing import Scripted, Turn, call, fail, say
+from wire import strict_messages
 from wire.local import NOW, CountingClock, SleepRecorder
+from wire.strict_messages import StrictMessages
 
 OUTPUT_PRICE = Price(input=0.0, output=1.0)
 """With it a turn is reserved as the limit of its answer, in millionths."""
@@ -288,6 +294,32 @@ async def test_without_a_budget_no_limit_is_added() -> None:
     async with wire(MemoryStore(), model, budgets={}) as yard:
         await yard.ask("hi")
     assert [request.options.max_tokens for request in model.requests] == [0]
+
+
+class RecordingStore(MemoryStore):
+    """Notes what was reserved."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reserved: list[int] = []
+
+    async def reserve(self, reservation: Reservation) -> BudgetShare | None:
+        self.reserved.append(reservation.micros)
+        return await super().reserve(reservation)
+
+
+async def test_under_a_budget_a_provider_may_search_as_often_as_is_reserved() -> None:
+    prices = {"given": replace(OUTPUT_PRICE, tools={"web_search": 1_000.0})}
+    rules, rule = SearchRules(prefer="native"), BudgetRule(amount=10.0, window="total")
+    for budgets, searches in (({"team": rule}, DEFAULT_TOOL_USES), ({}, 0)):
+        store, server = RecordingStore(), StrictMessages(strict_messages.says("found"))
+        async with server.serving() as url:
+            model = Anthropic(base_url=url, model="claude-sonnet-4-5", api_key="k")
+            async with wire(store, model, budgets=budgets, prices=prices, web_search=rules) as yard:
+                await yard.ask("hi")
+        (search,) = json.loads(server.bodies[0])["tools"]
+        assert search.get("max_uses", 0) == searches
+        assert store.reserved == ([searches * 1_000_000 + LIMIT] if searches else [])
 
 
 async def test_a_budget_that_is_used_up_within_a_run_ends_it_with_a_sentence_in_the_callers_language() -> None:

@@ -168,7 +168,7 @@ async def test_a_base_url_with_a_query_keeps_it() -> None:
     assert server.paths[0].endswith(":streamGenerateContent?tenant=7&alt=sse")
 
 
-def body_of(wire: WireCase, *tools: Tool, model: str = "") -> dict[str, Any]:
+def body_of(wire: WireCase, *tools: Tool, model: str = "", default_tool_uses: int = 0) -> dict[str, Any]:
     """What a strict provider is sent, and takes."""
 
     async def run() -> dict[str, Any]:
@@ -179,7 +179,7 @@ def body_of(wire: WireCase, *tools: Tool, model: str = "") -> dict[str, Any]:
             server.serving() as base_url,
             open_model(wire.build_model(base_url=base_url, model=name)) as open_wire_model,
         ):
-            await events_of(open_wire_model, request(HI, tools=offer(*tools)))
+            await events_of(open_wire_model, request(HI, tools=offer(*tools), default_tool_uses=default_tool_uses))
         assert server.refusals == []
         return json.loads(server.bodies[0])
 
@@ -203,6 +203,13 @@ def test_openai_s_own_tools_are_asked_for_in_its_words() -> None:
     ]
     assert body["max_tool_calls"] == body_of(RESPONSES, WEB_SEARCH)["max_tool_calls"] == 3
     assert "max_tool_calls" not in body_of(RESPONSES, PLAIN_SEARCH, CODE)
+
+
+def test_native_tools_without_a_limit_get_that_of_the_request_where_the_provider_has_one_for_all_of_them() -> None:
+    assert body_of(RESPONSES, PLAIN_SEARCH, CODE, default_tool_uses=5)["max_tool_calls"] == 10
+    assert body_of(RESPONSES, WEB_SEARCH, CODE, default_tool_uses=5)["max_tool_calls"] == 3
+    assert "max_tool_calls" not in body_of(RESPONSES, ADD, default_tool_uses=5)
+    assert body_of(GEMINI, PLAIN_SEARCH, default_tool_uses=5) == body_of(GEMINI, PLAIN_SEARCH)
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,8 @@ def request(
     model: str = "test-model",
     options: Options = DEFAULT_OPTIONS,
     native: Seal | None = None,
+    instructions: str = "",
+    default_tool_uses: int = 0,
 ) -> ModelRequest:
     history = items if isinstance(items, History) else History(items)
     return ModelRequest(
@@ -71,6 +73,8 @@ def request(
         correlation_id=correlation_id,
         options=options,
         native=native,
+        instructions=instructions,
+        default_tool_uses=default_tool_uses,
     )
 
 

@@ -98,6 +98,12 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     """The request's options; a ConfiguredModel adds those that are configured for the model."""
     native: Seal | None = None
     """What the request says in the words of one provider's own API."""
+    instructions: str = ""
+    """The user's own instructions for all their conversations, with a header. Each wire sends them as the user's words
+    before the history. They are no part of it, so that encoding it does not depend on them."""
+    default_tool_uses: int = 0
+    """How often the provider may use a tool of its own that sets no limit itself, where the wire has a field for it. 0
+    means as often as it likes."""
     correlation_id: str = ""
     memo: dict[str, object] = {}
     """The conversation's cache for wires: each keeps its encoded history here, under its own name."""

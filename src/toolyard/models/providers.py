@@ -32,11 +32,13 @@ class ChatQuirks(Struct, frozen=True, kw_only=True):
     """Whether `reasoning_details` go back to the model that signed them."""
     has_every_effort: bool = False
     """Whether the provider has efforts below low and above high."""
+    alternates_roles: bool = False
+    """Whether two messages of the user in a row may be refused, as the chat templates of some models do."""
     extra_options: frozenset[str] = EXTRA_OPTIONS
     """The extra options that the provider does not refuse, and does not ignore either."""
 
 
-COMPATIBLE_QUIRKS = ChatQuirks(has_every_effort=True)
+COMPATIBLE_QUIRKS = ChatQuirks(has_every_effort=True, alternates_roles=True)
 """The defaults for an unknown server."""
 _OPENAI_QUIRKS = ChatQuirks(has_every_effort=True, extra_options=EXTRA_OPTIONS - {"metadata"})
 """OpenAI takes metadata only for answers that it stores."""
@@ -114,7 +116,8 @@ PROVIDERS: dict[str, ProviderPreset] = {
         base_url="http://127.0.0.1:11434/v1",
         quirks=ChatQuirks(max_tokens_field="max_tokens", extra_options=_PENALTIES | {"logprobs", "top_logprobs"}),
     ),
-    # DeepSeek refuses a call in the history without the reasoning before it, and has no schemas for answers.
+    # DeepSeek refuses a call in the history without the reasoning before it, and has no schemas for answers. Its
+    # reasoner has refused two messages of the user in a row.
     "deepseek": ProviderPreset(
         base_url="https://api.deepseek.com/v1",
         key_variable="DEEPSEEK_API_KEY",
@@ -124,6 +127,7 @@ PROVIDERS: dict[str, ProviderPreset] = {
             reasoning_field="reasoning_content",
             missing_options=frozenset({"seed"}),
             has_output_schemas=False,
+            alternates_roles=True,
         ),
     ),
     "groq": ProviderPreset(
@@ -131,11 +135,13 @@ PROVIDERS: dict[str, ProviderPreset] = {
         key_variable="GROQ_API_KEY",
         quirks=ChatQuirks(extra_options=_PENALTIES | {"service_tier", "user"}),
     ),
-    # Models behind OpenRouter that sign their reasoning require it back.
+    # Models behind OpenRouter that sign their reasoning require it back. Some of its hosts have strict chat templates.
     "openrouter": ProviderPreset(
         base_url="https://openrouter.ai/api/v1",
         key_variable="OPENROUTER_API_KEY",
-        quirks=ChatQuirks(max_tokens_field="max_tokens", returns_details=True, has_every_effort=True),
+        quirks=ChatQuirks(
+            max_tokens_field="max_tokens", returns_details=True, has_every_effort=True, alternates_roles=True
+        ),
     ),
 }
 UNKNOWN_PROVIDER = ProviderPreset()

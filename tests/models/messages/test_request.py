@@ -350,6 +350,16 @@ def test_the_providers_own_tools_are_offered_in_its_own_form() -> None:
     assert "tools" not in body(user("hi"), tools=offer(Tool(name="web_search", venue="provider", options=nowhere)))
 
 
+def test_a_search_without_a_limit_gets_that_of_the_request_each_time() -> None:
+    code = Tool(name="code_execution", venue="provider")
+    limited = Tool(name="web_search", venue="provider", options=ProviderOptions(max_uses=3))
+    for search, limits in ((Tool(name="web_search", venue="provider"), [None, 5, None]), (limited, [3, 3, 3])):
+        tools = offer(search, code)
+        sent = [body(user("hi"), tools=tools, default_tool_uses=uses)["tools"] for uses in (0, 5, 0)]
+        assert [tool.get("max_uses") for tool, _ in sent] == limits
+        assert not any("max_uses" in tool for _, tool in sent)
+
+
 def thinks(*items: Item, **more: Any) -> bool:
     options: Json = {"tools": ADD, **more}
     wire_body = to_wire(request(items, **options, options=Options(max_tokens=4_000, thinking=2_000)))

@@ -28,22 +28,21 @@ MAX_CALLS = 1000
 MAX_PROBLEM_CHARS = 2_000
 """How much of a problem is recorded and told to the model."""
 REPAIR_NOTE = "{problem}. Answer once more, with nothing but JSON that fits the schema: no other text, no code block."
-INSTRUCTIONS_HEADER = """\
-The user's own instructions for all their conversations. They are the user's words: follow them as you would a message \
-of the user, and not where they contradict what stands above."""
+INSTRUCTIONS_HEADER = "[The user's own instructions for all their conversations]"
 _END_EVENTS = (TurnEnded, TurnFailed)
 
 _log = logging.getLogger("toolyard.turn")
 
 
-def build_system_text(base: str, division: str, settings: Settings, note: str = "", instructions: str = "") -> str:
-    """Join the base prompt, the division's, the conversation's, its named context and a note about the tools.
-
-    The caller's own instructions come last, marked as theirs.
-    """
+def build_system_text(base: str, division: str, settings: Settings, note: str = "") -> str:
+    """Join the base prompt, the division's, the conversation's, its named context and a note about the tools."""
     notes = map(format_note, settings.context.values())
-    users_words = f"{INSTRUCTIONS_HEADER}\n\n{instructions}" if instructions else ""
-    return "\n\n".join(part for part in (base, division, settings.system_prompt, *notes, note, users_words) if part)
+    return "\n\n".join(part for part in (base, division, settings.system_prompt, *notes, note) if part)
+
+
+def format_instructions(text: str) -> str:
+    """Return the user's own instructions as the model reads them; empty if there are none."""
+    return f"{INSTRUCTIONS_HEADER}\n{text}" if text else ""
 
 
 def format_note(note: Note) -> str:
@@ -86,6 +85,7 @@ def build_request(
         clock=clock,
         options=merge_options(run.request.options, run.settings.options),
         native=run.request.native,
+        instructions=format_instructions(run.request.instructions),
         correlation_id=run.correlation_id,
         memo=memo,
         key_models=run.request.caller.models,

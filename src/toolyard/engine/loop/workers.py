@@ -187,7 +187,6 @@ class Workers:
             deps.division_for(run.request.caller, run.started_at).prompt,
             run.settings,
             offer.note,
-            run.request.instructions,
         )
         # For each turn: a rule that keeps a model from the caller acts at once.
         denied = list_denied_models(run.request.caller, deps.model_access)

@@ -19,7 +19,7 @@ from toolyard.tool_index.find_tools_result import estimate_tool_bytes
 UNPRICED_MODEL = "unpriced_model"
 """The error type of a turn whose model has no price, although a budget applies to it."""
 DEFAULT_TOOL_USES = 5
-"""Uses of a provider's tool that are reserved where its options set no limit for a turn."""
+"""Uses of a provider's tool that are reserved, and allowed, where its options set no limit for a turn."""
 MAX_ATTEMPTS = 1_000
 """Attempts of one owner: those of the next one are numbered from there on."""
 MAX_WAIT_S = 24 * 3600.0
@@ -67,7 +67,11 @@ class TurnMeter:
         if spending.budgets and (shares := spending.list_shares(run.request.caller, run.settings.preset)):
             self._shares, self._is_admitted = shares, False
             self._attempt, self._asked = epoch * MAX_ATTEMPTS, request.model
-            self.request = replace(spending.limit_output(request), admit_attempt=self._admit_attempt)
+            self.request = replace(
+                spending.limit_output(request),
+                admit_attempt=self._admit_attempt,
+                default_tool_uses=DEFAULT_TOOL_USES,
+            )
 
     async def reserve(self) -> TurnFailed | None:
         """Reserve what the request may cost. Return why it must not be sent; None if it may."""
@@ -136,7 +140,8 @@ class TurnMeter:
             tokens = state.tokens
             if not state.provider_items:
                 tools = sum(map(estimate_tool_bytes, request.offer.tools)) // 4
-                tokens = request.history.tokens + estimate_text_tokens(request.system) + tools
+                prompts = estimate_text_tokens(request.system) + estimate_text_tokens(request.instructions)
+                tokens = request.history.tokens + prompts + tools
             self._input_tokens = max(1, tokens)
         return self._input_tokens
 
@@ -163,7 +168,7 @@ class TurnMeter:
         if quote is None or problem:  # a budget, or the model of a fallback, is newer than the run
             return TurnFailed(problem=Problem(error=problem, error_type=UNPRICED_MODEL))
         uses = {
-            tool.name: (tool.options.max_uses if tool.options else 0) or DEFAULT_TOOL_USES
+            tool.name: (tool.options.max_uses if tool.options else 0) or self.request.default_tool_uses
             for tool in self.request.offer.tools
             if tool.venue == "provider"
         }

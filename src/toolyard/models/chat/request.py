@@ -41,7 +41,7 @@ from toolyard.models.shared.attachments import (
     resolve_image_url,
     supports_images,
 )
-from toolyard.models.shared.encode_cache import NO_RESULT, EncodeCache, get_encode_cache
+from toolyard.models.shared.encode_cache import NO_RESULT, EncodeCache, Piece, get_encode_cache
 from toolyard.models.shared.json_values import encode_json
 from toolyard.models.shared.option_support import (
     NO_OPTIONS,
@@ -77,7 +77,8 @@ def to_wire(
     cache = _get_cache(request, target)
     cache.set_system(_build_system(request, quirks), _encode_system)
     open_end, _ = cache.extend(request.history)
-    messages: list[bytes | bytearray | memoryview] = [part for part in (cache.system, cache.joined, open_end) if part]
+    messages: list[Piece] = [cache.system] if cache.system else []
+    messages += _join_history(cache, open_end, request.instructions, quirks)
     if messages:
         messages[-1] = memoryview(messages[-1])[:-1]  # without the last comma
     tools = _encode_tools(request.offer)
@@ -194,6 +195,24 @@ def _build_sampling(options: Options) -> dict[str, object]:
 
 def _encode_system(text: str) -> bytes:
     return encode_json({"role": "system", "content": text}) + b","
+
+
+def _join_history(cache: EncodeCache, open_end: bytes, instructions: str, quirks: ChatQuirks) -> list[Piece]:
+    """Return the messages of the history, after one with the user's own instructions.
+
+    Where roles have to alternate, the instructions join the first message of a history that the user begins.
+    """
+    history: list[Piece] = [part for part in (cache.joined, open_end) if part]
+    if not instructions:
+        return history
+    head, first = _TEXT_HEADS[UserMessage], cache.joined or open_end
+    if not (quirks.alternates_roles and first.startswith(head)):
+        return [head + encode_json(instructions) + b"},", *history]
+    if first.startswith(head + b'"'):
+        opening = encode_json(f"{instructions}\n\n")[:-1]
+    else:  # the content is a list of parts
+        opening = b"[" + encode_json({"type": "text", "text": instructions}) + b","
+    return [head, opening, memoryview(first)[len(head) + 1 :], *history[1:]]
 
 
 def _encode_group(target: _ChatTarget, group: Sequence[Item], role: str, last: bool) -> tuple[bytes, str]:

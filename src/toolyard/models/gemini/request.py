@@ -23,7 +23,7 @@ from toolyard.models.gemini.parts import IMAGE_LIMITS, build_parts, build_text_p
 from toolyard.models.http.problems import WireFailure
 from toolyard.models.schema_dialects import convert
 from toolyard.models.shared.attachments import list_images
-from toolyard.models.shared.encode_cache import NO_RESULT, EncodeCache, get_encode_cache
+from toolyard.models.shared.encode_cache import NO_RESULT, EncodeCache, Piece, get_encode_cache, insert_first_part
 from toolyard.models.shared.json_values import encode_json
 from toolyard.models.shared.option_support import add_output_prompt, build_option_problem, select_extras
 from toolyard.models.shared.tool_names import GEMINI_ALPHABET, to_provider_name
@@ -42,6 +42,7 @@ _SUPPORTS_OUTPUT_WITH_TOOLS = re.compile(r"gemini-(?:[3-9]|\d\d)")
 _SUPPORTS_PENALTIES = re.compile(r"gemini-(?:1|2\.0)")
 _PENALTY_FIELDS = {"frequency_penalty": "frequencyPenalty", "presence_penalty": "presencePenalty"}
 _USES_BUDGETS = re.compile(r"gemini-2\.5")
+_USER_HEAD = b'{"role":"user","parts":['
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 _tools: "WeakKeyDictionary[Offer, dict[str, _GeminiTools]]" = WeakKeyDictionary()
 RoleParts = tuple[str, Sequence[object]]
@@ -70,6 +71,9 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "gemini") ->
         if role == "user"
         else _join_contents([("user", [build_text_part(CONTINUE_TEXT if role else HISTORY_OMITTED)])], role)[0]
     )
+    contents: list[Piece] = [cache.joined, open_end, last_content]
+    if request.instructions:
+        contents = insert_first_part(contents, _USER_HEAD, encode_json(build_text_part(request.instructions)))
     generation_config = _encode_generation_config(options, name)
     return b"".join(
         (
@@ -77,9 +81,7 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "gemini") ->
             cache.system,
             tools.encoded and b'"tools":' + tools.encoded + b",",
             b'"contents":[',
-            cache.joined,
-            open_end,
-            last_content,
+            *contents,
             b"]}]",
             tools.encoded and _encode_tool_config(request.tool_choice, tools),
             generation_config,

@@ -26,8 +26,12 @@ _json = msgspec.json.Encoder(order="deterministic")
 
 def build_messages(request: ModelRequest) -> list[dict[str, str]]:
     """Return the messages. Consecutive texts of one role are one message, as most chat templates require."""
+    texts = [("system", _build_system(request)), *_render_history(request.history)]
+    if request.instructions:  # after a system text that begins the history, which joins the one before
+        first = next((number for number, (role, _) in enumerate(texts) if role != "system"), len(texts))
+        texts.insert(first, ("user", request.instructions))
     messages: list[dict[str, str]] = []
-    for role, text in (("system", _build_system(request)), *_render_history(request.history)):
+    for role, text in texts:
         if messages and messages[-1]["role"] == role:
             messages[-1]["content"] += f"\n{text}"
         elif text:

@@ -30,7 +30,7 @@ from toolyard.models.http.problems import WireFailure
 from toolyard.models.messages.history import PAUSED, MessagesEncoder, join_blocks
 from toolyard.models.messages.parts import Block, build_text_block, is_blank, mark_block
 from toolyard.models.schema_dialects import UnsupportedSchema, convert
-from toolyard.models.shared.encode_cache import EncodeCache, get_encode_cache
+from toolyard.models.shared.encode_cache import EncodeCache, Piece, get_encode_cache, insert_first_part
 from toolyard.models.shared.json_values import encode_json
 from toolyard.models.shared.option_support import NO_OPTIONS, add_output_prompt, find_unsupported, select_extras
 from toolyard.models.token_limits import choose_max_tokens, choose_thinking_tokens
@@ -64,16 +64,17 @@ class WireParts(NamedTuple):
 
     tools: bytes
     system: bytes
-    messages: Sequence[bytes | memoryview]
+    messages: Sequence[Piece]
 
 
-_tools: WeakKeyDictionary[Offer, dict[str, EncodedTools]] = WeakKeyDictionary()
+_tools: WeakKeyDictionary[Offer, dict[tuple[str, int], EncodedTools]] = WeakKeyDictionary()
 _NO_NATIVE = RequestFields()
 _CLIENT_MARK_KEY = b',"cache_control": '
 _CLIENT_MARK = re.compile(rb',"cache_control": {[^{}]*}')
 """See `mark_block`."""
 _LACKS_OUTPUT_SCHEMAS = re.compile(r"claude-(?:[23]|instant|(?:opus|sonnet)-4(?:-0|-20|@|$))")
-_USER = b'{"role":"user","content":[{"type":'
+_USER_HEAD = b'{"role":"user","content":['
+_USER = _USER_HEAD + b'{"type":'
 _ASSISTANT = b'{"role":"assistant","content":[{"type":'
 
 
@@ -88,14 +89,14 @@ def to_wire(
     cache = open_cache(request, model, provider)
     cache.set_system(system, _encode_system)
     open_end, role = cache.extend(request.history)
-    encoded_tools = _encode_tools(request.offer, provider)
+    encoded_tools = _encode_tools(request.offer, provider, request.default_tool_uses)
     tools = encoded_tools.marked or (_encoded_placeholder_tool if _has_calls(cache, open_end) else b"")
-    parts = WireParts(tools, cache.system, _join_messages(cache, open_end, role))
+    parts = WireParts(tools, cache.system, _join_messages(cache, open_end, role, request.instructions))
     if native is not _NO_NATIVE or _CLIENT_MARK_KEY in cache.joined or _CLIENT_MARK_KEY in open_end:
         plain = WireParts(
             encoded_tools.plain or tools,
             _encode_native_system(system, native.system),
-            _join_messages(cache, open_end, role, with_marks=False),
+            _join_messages(cache, open_end, role, request.instructions, with_marks=False),
         )
         parts = _keep_client_marks(plain) or parts
     forced = bool(tools) and request.tool_choice not in ("auto", "none")
@@ -224,8 +225,8 @@ def _encode_native_system(text: str, sent: Sequence[SystemBlock]) -> bytes:
 
 
 def _join_messages(
-    cache: EncodeCache, open_end: bytes, role: str, *, with_marks: bool = True
-) -> list[bytes | memoryview]:
+    cache: EncodeCache, open_end: bytes, role: str, instructions: str, *, with_marks: bool = True
+) -> list[Piece]:
     """Return the messages, with a cache mark at the end of the newest user message and at the previous request's end.
 
     The older mark matters because the provider looks back only 20 blocks from a mark for what it has cached, and a turn
@@ -235,13 +236,15 @@ def _join_messages(
     marks = sorted({cache.mark, newest} - {0}) if with_marks else []
     cache.mark = newest or cache.mark
     joined, start = memoryview(cache.joined), 0
-    pieces: list[bytes | memoryview] = []
+    pieces: list[Piece] = []
     for mark in marks:
         pieces += [joined[start : mark - 1], CACHE_MARK]
         start = mark - 1
     pieces += [joined[start:], open_end]
     if role not in ("user", PAUSED):
         pieces.append(join_blocks([("user", build_text_block(CONTINUE_TEXT))], role)[0])
+    if instructions:
+        pieces = insert_first_part(pieces, _USER_HEAD, encode_json(build_text_block(instructions)))
     return [*pieces, b"]}"]
 
 
@@ -249,23 +252,24 @@ def _has_calls(cache: EncodeCache, open_end: bytes) -> bool:
     return b'"type":"tool_use"' in cache.joined or b'"type":"tool_use"' in open_end
 
 
-def _encode_tools(offer: Offer, provider: str) -> EncodedTools:
-    """Return the tools as JSON, encoded once for each offer and provider; empty if there are none."""
-    by_provider = _tools.setdefault(offer, {})
-    encoded = by_provider.get(provider)
+def _encode_tools(offer: Offer, provider: str, default_uses: int) -> EncodedTools:
+    """Return the tools as JSON, encoded once for each offer, provider and limit; empty if there are none."""
+    by_target = _tools.setdefault(offer, {})
+    encoded = by_target.get((provider, default_uses))
     if encoded is None:
-        built = [_build_tool(tool, provider) for tool in offer.tools]
+        built = [_build_tool(tool, provider, default_uses) for tool in offer.tools]
         blocks = [block for block in built if block is not None]
         plain = encode_json(blocks) if blocks else b""
         # A tool that is loaded later cannot be cached.
         is_markable = blocks and not any(name in blocks[-1] for name in ("cache_control", "defer_loading"))
-        encoded = by_provider[provider] = EncodedTools(plain[:-2] + CACHE_MARK + b"}]" if is_markable else plain, plain)
+        encoded = EncodedTools(plain[:-2] + CACHE_MARK + b"}]" if is_markable else plain, plain)
+        by_target[provider, default_uses] = encoded
     return encoded
 
 
-def _build_tool(tool: Tool, provider: str) -> Block | None:
+def _build_tool(tool: Tool, provider: str, default_uses: int) -> Block | None:
     if tool.venue == "provider":
-        return _build_provider_tool(tool)
+        return _build_provider_tool(tool, default_uses)
     fields = unseal(tool.seal, provider, decode_tool)
     if fields is not None and fields.definition is not None:
         return mark_block(fields.definition, fields.cache_control)
@@ -277,7 +281,7 @@ def _build_tool(tool: Tool, provider: str) -> Block | None:
     return mark_block({**block, **msgspec.to_builtins(replace(fields, cache_control=None))}, fields.cache_control)
 
 
-def _build_provider_tool(tool: Tool) -> Block | None:
+def _build_provider_tool(tool: Tool, default_uses: int = 0) -> Block | None:
     """Return the tool as Anthropic defines it; None for a tool that it does not have."""
     if tool.name == "code_execution":
         return {"type": "code_execution_20250825", "name": tool.name}
@@ -285,8 +289,8 @@ def _build_provider_tool(tool: Tool) -> Block | None:
         return None
     options = tool.options or ProviderOptions()
     block: Block = {"type": "web_search_20250305", "name": tool.name}
-    if options.max_uses:
-        block["max_uses"] = options.max_uses
+    if max_uses := options.max_uses or default_uses:
+        block["max_uses"] = max_uses
     if options.user_location:
         block["user_location"] = {"type": "approximate", **msgspec.to_builtins(options.user_location)}
     if options.allowed_domains:  # Anthropic refuses both lists together

@@ -41,7 +41,7 @@ from toolyard.models.shared.attachments import (
     resolve_image_url,
     supports_images,
 )
-from toolyard.models.shared.encode_cache import NO_RESULT, EncodeCache, get_encode_cache
+from toolyard.models.shared.encode_cache import NO_RESULT, EncodeCache, Piece, get_encode_cache
 from toolyard.models.shared.json_values import encode_json
 from toolyard.models.shared.option_support import (
     NO_OPTIONS,
@@ -80,7 +80,10 @@ class ResponsesTools(Struct, frozen=True):
     strict: dict[str, dict[str, object]]
     """The original schemas of the tools in strict mode, by name."""
     include: tuple[str, ...]
+    native: int
+    """The number of the provider's own tools."""
     max_native_calls: int
+    """The limit that their options set for all their calls together; 0 if they set none."""
 
 
 _decode_signed = msgspec.json.Decoder(_SignedReasoning).decode
@@ -103,10 +106,13 @@ def to_wire(
     cache = open_cache(request, model, provider)
     cache.set_system(_build_system(request), _encode_instructions)
     open_end, _ = cache.extend(request.history)
-    parts: list[bytes | bytearray | memoryview] = [part for part in (cache.joined, open_end) if part]
+    parts: list[Piece] = [part for part in (cache.joined, open_end) if part]
+    if request.instructions:
+        parts.insert(0, encode_json({"role": "user", "content": request.instructions}) + b",")
     if parts:
         parts[-1] = memoryview(parts[-1])[:-1]  # without the last comma
     tools = encode_tools(request.offer)
+    max_calls = tools.max_native_calls or tools.native * request.default_tool_uses
     return b"".join(
         (
             b'{"model":',
@@ -120,7 +126,7 @@ def to_wire(
             b"]",
             tools.encoded and b',"tool_choice":' + _encode_tool_choice(request),
             tools.encoded and encode_parallel_calls(request.options),
-            b',"max_tool_calls":%d' % tools.max_native_calls if tools.max_native_calls else b"",
+            b',"max_tool_calls":%d' % max_calls if max_calls else b"",
             options,
             b"}",
         )
@@ -287,6 +293,7 @@ def encode_tools(offer: Offer) -> ResponsesTools:
             tuple(tool.name for tool in functions),
             {tool.name: tool.parameters for tool in functions if _build_strict_schema(tool) is not None},
             tuple(INCLUDE_FIELDS[tool.name] for tool in native),
+            len(native),
             _sum_max_uses(native),
         )
     return tools

@@ -17,6 +17,8 @@ NO_RESULT = "no result was recorded"
 STEP_ITEMS = 250
 """How many items `extend_in_steps` encodes before other tasks get their turn: about a millisecond of work."""
 
+Piece = bytes | bytearray | memoryview
+"""A part of a body. A view of a cache's bytes must not be kept: while there is one, they cannot be added to."""
 EncodeGroup = Callable[[Sequence[Item], str, bool], tuple[bytes, str]]
 """Takes a group, the role of the message before it, and whether it is the last; returns its bytes and role."""
 
@@ -106,6 +108,12 @@ def get_encode_cache(request: ModelRequest, wire: str, encode: EncodeGroup) -> E
     if not isinstance(cache, EncodeCache) or cache.root is not history.root or cache.count > len(history):
         cache = request.memo[wire] = EncodeCache(history.root, encode)
     return cache
+
+
+def insert_first_part(pieces: Sequence[Piece], head: bytes, part: bytes) -> list[Piece]:
+    """Return encoded messages with a part before those of the first message, which begins with `head`."""
+    first = next(number for number, piece in enumerate(pieces) if piece)
+    return [head, part, b",", memoryview(pieces[first])[len(head) :], *pieces[first + 1 :]]
 
 
 _ALONE = frozenset({SystemText, UserMessage})
