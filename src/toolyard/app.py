@@ -105,6 +105,9 @@ class SystemClock:
 
     def __init__(self) -> None:
         self._random_digits: list[str] = []
+        self._second = 0
+        self._second_digits = ""
+        """The current second in base 16: to format it takes longer than the rest of an id."""
 
     def new_id(self, prefix: str) -> str:
         """Return a new id: the prefix, the current second and sixteen random digits."""
@@ -113,7 +116,10 @@ class SystemClock:
         if not self._random_digits:
             drawn = secrets.token_hex(8 * IDS_PER_DRAW)
             self._random_digits = [drawn[at : at + 16] for at in range(0, len(drawn), 16)]
-        return f"{prefix}_{int(self.now()):08x}{self._random_digits.pop()}"
+        second = int(self.now())
+        if second != self._second:
+            self._second, self._second_digits = second, f"{second:08x}"
+        return f"{prefix}_{self._second_digits}{self._random_digits.pop()}"
 
     now = staticmethod(time.time)
 

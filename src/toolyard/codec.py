@@ -1,7 +1,6 @@
 """Encodes entries, events and commands as JSON and decodes them. No other module defines their stored form."""
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TypeVar
 
 import msgspec
@@ -14,6 +13,7 @@ from toolyard.core.errors import Invalid
 from toolyard.core.items import Item, ModelText, SystemText, TextPart, UserMessage
 
 LONG_TEXT_CHARS = 1000
+_NOT_ENCODABLE = (msgspec.MsgspecError, TypeError, ValueError, RecursionError)
 _encoder = msgspec.json.Encoder()
 _entries = msgspec.json.Decoder(Entry)
 _commands: msgspec.json.Decoder[Command] = msgspec.json.Decoder(Command)
@@ -56,15 +56,19 @@ def check_encodable(value: T) -> T:
     """Return the value if it can be encoded and decoded again as its own type. Raises Invalid."""
     # Input is checked before it enters the log: a single entry that cannot be decoded would make the conversation
     # unreadable.
-    with _raise_invalid(type(value).__name__):
+    try:
         msgspec.json.decode(_encoder.encode(value), type=type(value))
+    except _NOT_ENCODABLE as error:
+        raise _build_invalid(type(value).__name__, error) from None
     return value
 
 
 def check_items(items: Sequence[Item]) -> None:
     """Raise Invalid for items that could not be decoded again, as `check_encodable` does for a whole command."""
-    with _raise_invalid("Item"):
+    try:
         _items.decode(_encoder.encode(items))
+    except _NOT_ENCODABLE as error:
+        raise _build_invalid("Item", error) from None
 
 
 def omit_long_text(item: Item) -> Item:
@@ -82,14 +86,12 @@ def omit_long_text(item: Item) -> Item:
         shortened = {"text": ""}
     if type(text) is not str or len(text) < LONG_TEXT_CHARS:
         return item
-    with _raise_invalid(type(item).__name__):
+    try:
         text.encode()
+    except _NOT_ENCODABLE as error:
+        raise _build_invalid(type(item).__name__, error) from None
     return replace(item, **shortened)
 
 
-@contextmanager
-def _raise_invalid(kind: str) -> Generator[None]:
-    try:
-        yield
-    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
-        raise Invalid(f"this cannot be kept: {error}", {"type": kind}) from None
+def _build_invalid(kind: str, error: Exception) -> Invalid:
+    return Invalid(f"this cannot be kept: {error}", {"type": kind})

@@ -209,7 +209,7 @@ class Usage(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     def bound(self) -> "Usage":
         """Return the usage with counts from 0 to MAX_COUNT: a provider may report others, which nobody could add up."""
         *counts, uses = astuple(self)
-        if min(counts) >= 0 and max(counts) <= MAX_COUNT and not uses:
+        if not uses and min(counts) >= 0 and max(counts) <= MAX_COUNT:
             return self
         names = self.__struct_fields__
         bounded = {name: min(max(0, count), MAX_COUNT) for name, count in zip(names, counts, strict=False)}

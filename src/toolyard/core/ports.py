@@ -65,6 +65,8 @@ class Offer(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     """A note about the tools, added to the system text."""
     search: str = ""
     """Where a web search runs and why; empty if no search mode is set."""
+    unreviewed: tuple[str, ...] = ()
+    """The servers of tools whose descriptions are untrusted."""
 
 
 RECORDED_TURN_PREFIX = "turn."

@@ -168,7 +168,7 @@ def test_what_the_model_thought_goes_with_what_it_said_or_called() -> None:
     assert find_removable_items(history, "3") == {"1", "2"}  # its only call goes, and so the thought before it
     assert find_removable_items(history, "5") == {"4", "5"}
     assert find_removable_items(history, "1") == find_removable_items(history, "nowhere") == frozenset()
-    assert not find_faults(item for item in history if item.id not in {"1", "2", "3"})
+    assert not find_faults([item for item in history if item.id not in {"1", "2", "3"}])
 
 
 async def test_messages_are_not_changed_while_a_run_is_open() -> None:

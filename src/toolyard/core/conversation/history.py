@@ -226,13 +226,12 @@ def find_trailing_calls(history: History) -> list[Call]:
     return [call for call in reversed(calls) if call.id not in answered and not call.ran_at]
 
 
-def find_faults(items: Iterable[Item], *, open_end: bool = False) -> list[str]:
+def find_faults(items: Sequence[Item], *, open_end: bool = False) -> list[str]:
     """Return the reasons for which a strict provider would reject the items: duplicate ids, calls without results,
     and results that do not follow their calls.
 
     With `open_end` the last calls may lack their results.
     """
-    items = items if isinstance(items, Sequence) else list(items)
     faults = _find_duplicate_ids(items)
     waiting: dict[str, None] = {}
     answering = False

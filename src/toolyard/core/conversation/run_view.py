@@ -150,8 +150,7 @@ class CallView(Struct, kw_only=True):
             case CallStarted():
                 self.phase = "nested" if self.phase == "nested" else "running"
                 self.attempt = event.attempt
-                if event.rule is not None:
-                    self.rule = event.rule
+                self.rule = event.rule or self.rule
             case CallEnded():
                 self.phase, result = "closed", event.result
                 self.result = replace(result, decisions=self.decisions) if self.decisions else result

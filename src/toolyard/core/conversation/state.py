@@ -113,8 +113,10 @@ class State(Struct, frozen=True, gc=False, kw_only=True):
 
     def find_used_ids(self, ids: set[str]) -> set[str]:
         """Return those of the ids that an item of this conversation has, on any branch."""
-        histories = (self.history, self.window.past, *(branch.history for branch in self.branches))
-        return set[str]().union(*(history.shared_ids(ids) for history in histories))
+        used = self.history.shared_ids(ids) | self.window.past.shared_ids(ids)
+        for branch in self.branches:
+            used |= branch.history.shared_ids(ids)
+        return used
 
     @property
     def overhead_tokens(self) -> int:
@@ -369,10 +371,9 @@ def _apply_turn_event(state: State, event: TurnEvent, at: float) -> State:
 
 def _end_turn(state: State, run: RunState, event: TurnEnded) -> State:
     _require(state.turn is not None, "no turn is in flight")
-    ids = [item.id for item in event.items]
-    _require(
-        len(set(ids)) == len(ids) and not any(map(state.history.contains_id, ids)), "an id in this turn is used already"
-    )
+    ids = {item.id for item in event.items}
+    is_unused = len(ids) == len(event.items) and not state.history.shared_ids(ids)
+    _require(is_unused, "an id in this turn is used already")
     sources = state.history.sources
     if state.unreviewed:
         sources = join_sources(sources, *map(name_description_source, state.unreviewed))

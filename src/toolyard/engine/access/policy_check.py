@@ -51,11 +51,12 @@ class PolicyCheck:
 
     def judge(self, calls: Sequence[CallState], state: State, now: float) -> list[Durable]:
         """Return the events for requested calls: allowed, asking for approval, or ended with the reason."""
-        position = {call_id: number for number, call_id in enumerate(state.calls)}
+        surplus = set(list(state.calls)[state.run.limits.calls_per_turn if state.run else 0 :])
         events: list[Durable] = []
         for call in calls:
             # Only the model's own calls count: those of a program have a limit of their own.
-            events += self._judge_call(call, 0 if call.parent else position[call.call.id], state, now)
+            is_surplus = not call.parent and call.call.id in surplus
+            events += self._judge_call(call, state, now, is_surplus=is_surplus)
         return events
 
     def recheck(self, call: CallState, state: State, now: float) -> RegisteredTool | list[Durable]:
@@ -85,8 +86,8 @@ class PolicyCheck:
         entry = self._registry.lookup(call, state)
         return self._registry.validate(entry, arguments) if entry else None
 
-    def _judge_call(self, call: CallState, position: int, state: State, now: float) -> list[Durable]:
-        problem = self._find_problem(call, position, state)
+    def _judge_call(self, call: CallState, state: State, now: float, *, is_surplus: bool) -> list[Durable]:
+        problem = self._find_problem(call, state, is_surplus=is_surplus)
         entry = self._registry.lookup(call, state)
         if problem is None and entry is None:
             problem = self._describe_unknown_tool(call, state)
@@ -100,10 +101,10 @@ class PolicyCheck:
     def _describe_unknown_tool(self, call: CallState, state: State) -> Problem:
         return self._registry.describe_missing_tool(call.call.tool, state.offered, get_caller(state))
 
-    def _find_problem(self, call: CallState, position: int, state: State) -> Problem | None:
+    def _find_problem(self, call: CallState, state: State, *, is_surplus: bool) -> Problem | None:
         run = state.run
-        max_calls = run.limits.calls_per_turn if run else 0
-        if position >= max_calls:
+        if is_surplus:
+            max_calls = run.limits.calls_per_turn if run else 0
             error = f"only the first {max_calls} calls of a turn are run; ask for fewer at once"
             return Problem(error=error, error_type="too_large", details={"calls_per_turn": max_calls})
         if call.call.unreadable:
@@ -158,8 +159,10 @@ class PolicyCheck:
     def _list_earlier_floors(self, tool: Tool, call: CallState, state: State) -> Sequence[Verdict | None]:
         """Return the floors of a call by the rules that its run began with, if others were set since."""
         versions, run = self.trust_versions, state.run
+        if run is None:
+            return ()
         earlier = self._offers.find_earlier(tool, state)
-        if run is None or (earlier is None and run.started_at >= versions.changed_at):
+        if earlier is None and run.started_at >= versions.changed_at:
             return ()
         return (self._find_trust_floor(earlier or tool, call, state, versions.get_at(run.started_at)),)
 

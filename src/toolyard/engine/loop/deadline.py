@@ -24,7 +24,7 @@ class Deadline:
         give_up: Callable[[], None],
         is_stopped: Callable[[], bool],
     ) -> None:
-        task = asyncio.current_task()
+        task = asyncio.current_task(loop)
         assert task is not None
         self.passed = False
         self._loop, self._task, self._give_up, self._is_stopped = loop, task, give_up, is_stopped

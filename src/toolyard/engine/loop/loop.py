@@ -82,14 +82,13 @@ async def drive(journal: Journal, deps: Deps) -> None:
             limited = follow_lowered_limits(state, deps) if deps.limits_changed_at else state
             step = plan(limited, journal.epoch, now, held)
             match step:  # frequent steps first
-                case Wait(until):
-                    await journal.wait_changed(state, until if held == NOTHING_HELD else min(until, now + POLL_S))
-                case RunCalls(calls):
-                    workers.run(calls, state)
+                case Wait():
+                    until = step.until if held == NOTHING_HELD else min(step.until, now + POLL_S)
+                    await journal.wait_changed(state, until)
+                case RunCalls() | Judge():
+                    workers.start_calls(step, limited, now)
                 case AskModel():
                     workers.ask(state)
-                case Judge(calls):
-                    workers.judge(calls, limited, now)
                 case BeginRun() | Suspend() | Expire() | GiveUpCalls():
                     workers.cancel_preparation()
                     journal.emit(*build_events(step, state, deps))

@@ -19,7 +19,6 @@ from toolyard.core.items import Call, ModelText, Problem, SystemText
 from toolyard.core.ports import Clock, Model, ModelRequest, Offer
 from toolyard.core.settings.models.access import is_denied
 from toolyard.core.settings.models.options import merge_options
-from toolyard.core.tools.trust import list_unreviewed_servers
 from toolyard.engine.loop.deadline import is_own_cancellation
 from toolyard.engine.tools.registry import Registry
 
@@ -37,7 +36,7 @@ _log = logging.getLogger("toolyard.turn")
 def build_system_text(base: str, division: str, settings: Settings, note: str = "") -> str:
     """Join the base prompt, the division's, the conversation's, its named context and a note about the tools."""
     notes = map(format_note, settings.context.values())
-    return "\n\n".join(part for part in (base, division, settings.system_prompt, *notes, note) if part)
+    return "\n\n".join([part for part in (base, division, settings.system_prompt, *notes, note) if part])
 
 
 def format_instructions(text: str) -> str:
@@ -104,7 +103,7 @@ def build_turn_started(number: int, epoch: int, offer: Offer, state: State) -> T
         added={} if same else {k: v for k, v in offer.hashes.items() if state.offered.get(k) != v},
         removed=() if same else tuple(name for name in state.offered if name not in offer.hashes),
         search=offer.search,
-        unreviewed=list_unreviewed_servers(offer.tools),
+        unreviewed=offer.unreviewed,
     )
 
 
@@ -138,7 +137,7 @@ def _check_end(event: TurnEnded | TurnFailed, model: str) -> TurnEnded | TurnFai
     """Return the end of a turn with counts within bounds, or a failure if the model asks for too many calls."""
     if isinstance(event, TurnFailed):
         return event
-    calls = sum(isinstance(item, Call) for item in event.items)
+    calls = len(event.items) if len(event.items) <= MAX_CALLS else sum(isinstance(item, Call) for item in event.items)
     if calls <= MAX_CALLS:
         usage = event.usage.bound()
         return event if usage is event.usage else replace(event, usage=usage)

@@ -13,7 +13,15 @@ from msgspec.structs import replace
 
 from toolyard.core.conversation.context.compaction_plan import Compact
 from toolyard.core.conversation.events import CallEnded, CallJudged, CallStarted, Durable, TurnEnded, TurnFailed
-from toolyard.core.conversation.plan import MAX_CALL_OWNERS, AwaitRoom, GiveUpTurn, StopWork, select_starting
+from toolyard.core.conversation.plan import (
+    MAX_CALL_OWNERS,
+    AwaitRoom,
+    GiveUpTurn,
+    Judge,
+    RunCalls,
+    StopWork,
+    select_starting,
+)
 from toolyard.core.conversation.run_state import CallState
 from toolyard.core.conversation.state import State
 from toolyard.core.errors import Refused, ToolyardError, Unavailable
@@ -240,7 +248,7 @@ class Workers:
         event = await meter.add_cost(event, self._journal.readers.live_output)
         if exchanges and self._deps.wire_log:
             await self._deps.wire_log.record(self._journal.conversation, run_id, request.turn, exchanges[-1])
-        if self._turn is not asyncio.current_task():
+        if self._turn is not asyncio.current_task(self._loop):
             return  # the turn was stopped, and `stop` emits its end
         run = self._journal.state.run
         if isinstance(event, TurnEnded) and run is not None:
@@ -250,7 +258,14 @@ class Workers:
         except Refused as error:
             self._journal.emit(TurnFailed(problem=build_model_problem(request.model, str(error)), cost=event.cost))
 
-    def judge(self, calls: Sequence[CallState], state: State, now: float) -> None:
+    def start_calls(self, step: Judge | RunCalls, state: State, now: float) -> None:
+        """Start calls that are allowed, and end those that are not. Requested ones are judged before."""
+        if isinstance(step, Judge):
+            self._judge(step.calls, state, now)
+        else:
+            self._run(step.calls, state)
+
+    def _judge(self, calls: Sequence[CallState], state: State, now: float) -> None:
         """Judge requested calls, and start those that are allowed and have room."""
         self.cancel_preparation()
         events = self._deps.policy_check.judge(calls, state, now)
@@ -273,10 +288,10 @@ class Workers:
             )
             started.append((replace(call, attempt=attempt), entry))
         self._journal.emit(*events)
-        self._start_calls(started)
+        self._start_tasks(started)
         self.forget_waiting_programs(self._journal.state)
 
-    def run(self, calls: Sequence[CallState], state: State) -> None:
+    def _run(self, calls: Sequence[CallState], state: State) -> None:
         """Start the calls, and end those that may no longer run.
 
         The policy is asked again: an approval may have taken hours, and the tool or the caller's rights may have
@@ -293,9 +308,9 @@ class Workers:
             events.append(CallStarted(call_id=call.call.id, epoch=self._journal.epoch, attempt=attempt))
             started.append((replace(call, attempt=attempt), entry))
         self._journal.emit(*events)
-        self._start_calls(started)
+        self._start_tasks(started)
 
-    def _start_calls(self, started: Sequence[tuple[CallState, RegisteredTool]]) -> None:
+    def _start_tasks(self, started: Sequence[tuple[CallState, RegisteredTool]]) -> None:
         """Start the tasks of calls whose start was emitted."""
         for call, entry in started:
             if entry.program_venue is not None:
@@ -430,7 +445,7 @@ class Workers:
                 read_only = self._deps.policy_check.is_read_only(call, state)
                 events.append(self._end_call(call, build_unknown_result(call.call, now, read_only=read_only)))
         self._journal.emit(*events)
-        self.run(repeated, self._journal.state)
+        self._run(repeated, self._journal.state)
 
     async def break_off(self, step: StopWork | GiveUpTurn) -> None:
         """End a turn or calls that are not to go on."""

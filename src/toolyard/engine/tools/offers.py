@@ -17,6 +17,7 @@ from toolyard.core.conversation.state import State
 from toolyard.core.ports import Offer, Policy, PolicyRequest, Verdict
 from toolyard.core.settings.limits import Budget
 from toolyard.core.tools.definition import RUN_CODE_NAME, ProviderOptions, Tool, get_approval_terms
+from toolyard.core.tools.trust import list_unreviewed_servers
 from toolyard.core.tools.web_search_rule import SEARCH_TOOL, SearchRules
 from toolyard.engine.tools.caller_tools import RegisteredTool
 from toolyard.engine.tools.registry import Registry, find_denial, get_caller
@@ -27,6 +28,7 @@ from toolyard.tool_index.find_tools_result import estimate_tool_bytes
 MAX_OFFERS = 512
 MAX_TURNS_BEFORE_CLIENT = 2
 """A run that must call a tool of its client is offered no others after so many turns with calls of others."""
+_NOTHING_DENIED = frozenset[str]()
 TOO_MANY_TOOLS = Offer(tools=(), digest="", hashes={})
 """Cached in place of an offer where there are more tools than the budget allows."""
 
@@ -162,9 +164,10 @@ class Offers:
         return rules.apply_at(entry.listed, run.started_at) if entry else None
 
     def _list_denied(self, caller: Caller) -> frozenset[str]:
-        return frozenset(
-            name for name, authorize in self.registry.authorize_hooks.items() if find_denial(authorize, caller)
-        )
+        hooks = self.registry.authorize_hooks
+        if not hooks:
+            return _NOTHING_DENIED
+        return frozenset(name for name, hook in hooks.items() if find_denial(hook, caller))
 
     def _list_native(self, search_options: ProviderOptions | None) -> Mapping[str, RegisteredTool]:
         """Return the tools that providers run themselves, with other limits of a search if any are given."""
@@ -266,9 +269,17 @@ class Offers:
         digest = hashlib.blake2b("".join(f"{k}{v}" for k, v in hashes.items()).encode(), digest_size=8).hexdigest()
         # Also cached by content: different callers and states that lead to the same tools share one object.
         key, tools = (digest, search_plan.note, search_plan.summary), tuple(entry.tool for entry in entries)
-        return self._offers.get(key) or self._cache_offer(
-            key, Offer(tools=tools, digest=digest, hashes=hashes, note=search_plan.note, search=search_plan.summary)
+        if (offer := self._offers.get(key)) is not None:
+            return offer
+        offer = Offer(
+            tools=tools,
+            digest=digest,
+            hashes=hashes,
+            note=search_plan.note,
+            search=search_plan.summary,
+            unreviewed=list_unreviewed_servers(tools),
         )
+        return self._cache_offer(key, offer)
 
     def _cache_offer(self, key: object, offer: Offer) -> Offer:
         if len(self._offers) >= MAX_OFFERS:

@@ -28,7 +28,7 @@ GEMINI_ALPHABET = Alphabet(re.compile(r"[a-zA-Z_][a-zA-Z0-9_.-]{0,63}"), re.comp
 
 
 def to_provider_name(name: str, alphabet: Alphabet = DEFAULT_ALPHABET) -> str:
-    if alphabet.valid_name.fullmatch(name):
+    if _is_valid(name, alphabet):
         return name
     digits = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=_HASH_LENGTH // 2).hexdigest()
     readable = alphabet.invalid_character.sub("_", name)[: MAX_NAME_LENGTH - _HASH_LENGTH - 2]
@@ -40,6 +40,12 @@ def from_provider_name(name: str, offered: Iterable[str], alphabet: Alphabet = D
 
     Converted names begin with an underscore, so that most names need no search.
     """
-    if alphabet.valid_name.fullmatch(name) and not name.startswith("_"):
+    if not name.startswith("_") and _is_valid(name, alphabet):
         return name
     return next((tool for tool in offered if to_provider_name(tool, alphabet) == name), name)
+
+
+def _is_valid(name: str, alphabet: Alphabet) -> bool:
+    # An identifier fits each alphabet. Most names are one, and a pattern takes many times as long.
+    is_identifier = name.isascii() and name.isidentifier() and len(name) <= MAX_NAME_LENGTH
+    return is_identifier or alphabet.valid_name.fullmatch(name) is not None

@@ -21,6 +21,8 @@ from toolyard.venues.function.docstring import parse_docstring
 MAX_ERRORS = 10
 WHOLE = "(the whole)"
 ParseJson = Callable[[bytes], object]
+_PLAIN_TYPES = frozenset({str, int, bool})
+"""Types whose values a strict parser returns as they are."""
 
 
 class Signature:
@@ -43,6 +45,8 @@ class Signature:
             else:
                 own_parameters.append((parameter, hint))
         self._model_parameter = _find_model_parameter(own_parameters)
+        self._plain_types = _find_plain_types(own_parameters)
+        self._required = {parameter.name for parameter, _ in own_parameters if parameter.default is parameter.empty}
         if self._model_parameter:
             self._validate_json, self.schema = _build_model_parser(own_parameters[0][1], name)
         else:
@@ -51,10 +55,21 @@ class Signature:
 
     def parse_arguments(self, arguments: dict[str, object]) -> dict[str, object]:
         """Return the arguments as the function's own types. Raise a ValidationError, of pydantic or of msgspec."""
+        if self._plain_types and self._are_plain(arguments):
+            # Nothing to convert. The parser takes little time by itself, but its code is far from what else a call
+            # runs: with the cache misses it is the dearest part of a small tool.
+            return dict(arguments)
         # Encoded again, because a strict parser accepts more from JSON than from Python objects: a date or an enum, for
         # example, can only be a text there.
         parsed = self._validate_json(msgspec.json.encode(arguments))
-        return {self._model_parameter: parsed} if self._model_parameter else cast(dict[str, object], parsed)
+        return {self._model_parameter: parsed} if self._model_parameter else cast("dict[str, object]", parsed)
+
+    def _are_plain(self, arguments: dict[str, object]) -> bool:
+        """Return whether no argument is missing, unknown or of another type than the parameter's own one."""
+        types = self._plain_types
+        return self._required <= arguments.keys() and all(
+            name in types and type(value) is types[name] for name, value in arguments.items()
+        )
 
     def list_result_fields(self) -> list[str]:
         """Return the fields of the function's result, if its type declares them: a model, struct, dataclass or dict."""
@@ -145,6 +160,12 @@ def _find_model_parameter(parameters: list[tuple[inspect.Parameter, object]]) ->
         or (issubclass(kind, msgspec.Struct) and not kind.__struct_config__.array_like)
     )
     return parameter.name if is_model and parameter.default is inspect.Parameter.empty else ""
+
+
+def _find_plain_types(parameters: list[tuple[inspect.Parameter, object]]) -> dict[str, type]:
+    """Return the type of each parameter; empty if one of them is not plain."""
+    plain = {parameter.name: hint for parameter, hint in parameters if isinstance(hint, type) and hint in _PLAIN_TYPES}
+    return plain if len(plain) == len(parameters) else {}
 
 
 def _strip_annotated(hint: Any) -> Any:

@@ -7,6 +7,8 @@ from msgspec import Struct
 from toolyard.core.caller import Caller, is_admitted
 from toolyard.core.settings.types import Name
 
+_NOTHING_DENIED = frozenset[str]()
+
 
 class ModelAccess(Struct, frozen=True, kw_only=True):
     """Who may use the models of a name or pattern. What a key is limited to is a setting of the key."""
@@ -23,7 +25,7 @@ class ModelAccess(Struct, frozen=True, kw_only=True):
 
 def list_denied_models(caller: Caller, access: Mapping[str, ModelAccess]) -> frozenset[str]:
     """Return the names and patterns of the models that are for other roles or tenants than the caller's."""
-    return frozenset(name for name, rule in access.items() if not rule.admits(caller))
+    return frozenset(name for name, rule in access.items() if not rule.admits(caller)) if access else _NOTHING_DENIED
 
 
 def is_denied(name: str, denied: frozenset[str]) -> bool:
