@@ -5,9 +5,8 @@ Each task ends by emitting an event; `plan` decides what follows. A call starts 
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import ParamSpec
 
 from msgspec.structs import replace
 
@@ -64,10 +63,31 @@ from toolyard.engine.spending.turn_meter import TurnMeter
 from toolyard.engine.tools.caller_tools import RegisteredTool
 
 STOP_GRACE_S = 2.0
-_P = ParamSpec("_P")
 Task = asyncio.Task[None]
 
 _log = logging.getLogger("toolyard.workers")
+
+
+class _Guard:
+    """Breaks the journal if the work of a task fails: it emitted no event, and nothing would follow.
+
+    Not a callback of the task, which would cost a step of the event loop.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if error is None or isinstance(error, asyncio.CancelledError | GeneratorExit):
+            return False
+        if not self._journal.broken:
+            _log.error("a worker of conversation %s failed", self._journal.conversation, exc_info=error)
+            reason = error if isinstance(error, ToolyardError) else Unavailable("this conversation cannot go on")
+            self._journal.fail(reason)
+        return not isinstance(error, KeyboardInterrupt | SystemExit)
 
 
 class Workers:
@@ -90,6 +110,7 @@ class Workers:
         """The calls of each program that is in memory, by the id of the program's own call."""
         self._dropped_programs: set[Task] = set()
         self._closing = False
+        self._guard = _Guard(journal)
 
     async def __aenter__(self) -> "Workers":
         return self
@@ -115,28 +136,6 @@ class Workers:
             # Also for tasks that are done: readers are told the end of the run before its conversation is measured.
             await asyncio.wait(tasks, timeout=STOP_GRACE_S)
 
-    def _start(self, work: Callable[_P, Coroutine[None, None, None]], *args: _P.args, **kwargs: _P.kwargs) -> Task:
-        return self._loop.create_task(self._guard(work, *args, **kwargs))
-
-    async def _guard(
-        self, work: Callable[_P, Coroutine[None, None, None]], *args: _P.args, **kwargs: _P.kwargs
-    ) -> None:
-        """Do the work of a task. If it fails, break the journal: it emitted no event, and nothing would follow.
-
-        Not by a callback of the task, which would cost a step of the event loop.
-        """
-        try:
-            await work(*args, **kwargs)
-        except (asyncio.CancelledError, GeneratorExit):
-            raise
-        except BaseException as error:
-            if not self._journal.broken:
-                _log.error("a worker of conversation %s failed", self._journal.conversation, exc_info=error)
-                reason = error if isinstance(error, ToolyardError) else Unavailable("this conversation cannot go on")
-                self._journal.fail(reason)
-            if isinstance(error, KeyboardInterrupt | SystemExit):
-                raise
-
     def ask(self, state: State) -> None:
         """Start a model turn."""
         run, deps = state.run, self._deps
@@ -157,30 +156,31 @@ class Workers:
         # The turn does not wait for the commit of `turn.started`. A turn whose owner died is asked again whether its
         # start was stored or not, so waiting would only delay the first token.
         self._meter = TurnMeter(deps.spending, self._journal.conversation, self._journal.epoch, state, request)
-        self._turn = self._start(self._run_turn, self._meter, run.id, exchanges)
+        self._turn = self._loop.create_task(self._run_turn(self._meter, run.id, exchanges))
 
     def prepare(self, step: Compact | AwaitRoom, state: State) -> None:
         """Begin what comes before a turn: a compaction of the history, or a wait for room in a budget."""
         if isinstance(step, Compact):
             self._begin_compaction(step, state)
         elif self._room_wait is None or self._room_wait.done():
-            self._room_wait = self._start(self._ask_with_room)
+            self._room_wait = self._loop.create_task(self._ask_with_room())
 
     async def _ask_with_room(self) -> None:
         """Start a model turn once its budgets have room for it, or no longer ask for a higher amount."""
-        spending, journal = self._deps.spending, self._journal
-        while True:
-            # For each attempt: budgets, rules and tools may have changed. What is reserved here is what the turn
-            # reserves, as both have the same key.
-            state, budgets = journal.require_state(), spending.budgets
-            request = self._build_request(state, self._deps.offers.build(state))
-            meter = TurnMeter(spending, journal.conversation, journal.epoch, state, request)
-            refusal = await meter.reserve()
-            if refusal is None or WAITS_UNTIL not in refusal.problem.details or meter.full_share is None:
-                break
-            await spending.wait_for_change(meter.full_share, budgets)
-        if self._room_wait is asyncio.current_task():  # else the run was stopped meanwhile
-            self.ask(journal.require_state())
+        with self._guard:
+            spending, journal = self._deps.spending, self._journal
+            while True:
+                # For each attempt: budgets, rules and tools may have changed. What is reserved here is what the turn
+                # reserves, as both have the same key.
+                state, budgets = journal.require_state(), spending.budgets
+                request = self._build_request(state, self._deps.offers.build(state))
+                meter = TurnMeter(spending, journal.conversation, journal.epoch, state, request)
+                refusal = await meter.reserve()
+                if refusal is None or WAITS_UNTIL not in refusal.problem.details or meter.full_share is None:
+                    break
+                await spending.wait_for_change(meter.full_share, budgets)
+            if self._room_wait is asyncio.current_task():  # else the run was stopped meanwhile
+                self.ask(journal.require_state())
 
     def _cancel_room_wait(self) -> None:
         if self._room_wait is not None:
@@ -205,22 +205,25 @@ class Workers:
         if not step.summarise:
             self._journal.emit(build_compaction_event(step, state, self._deps.clock))
         elif self._compaction is None or self._compaction.done():
-            self._compaction = self._start(self._compact, step, state)
+            self._compaction = self._loop.create_task(self._compact(step, state))
 
     async def _compact(self, step: Compact, state: State) -> None:
-        await self._journal.wait_committed()
-        request = self._build_request(state, self._deps.offers.build(state))
-        journal, deps = self._journal, self._deps
-        meter = TurnMeter(deps.spending, journal.conversation, journal.epoch, state, request, name=name_summary(state))
-        self._summary_meter = meter
-        summary = await summarise(deps.models, meter, step)
-        if self._compaction is not asyncio.current_task():
-            return  # it was cancelled, too late to stop the model
-        self._summary_meter = None
-        if summary.refusal is None:
-            journal.emit(build_compaction_event(step, state, deps.clock, summary))
-        else:  # the turn would be refused as well: without a summary nothing is removed for it
-            journal.emit(build_turn_started(request.turn, journal.epoch, request.offer, state), summary.refusal)
+        with self._guard:
+            await self._journal.wait_committed()
+            request = self._build_request(state, self._deps.offers.build(state))
+            journal, deps = self._journal, self._deps
+            meter = TurnMeter(
+                deps.spending, journal.conversation, journal.epoch, state, request, name=name_summary(state)
+            )
+            self._summary_meter = meter
+            summary = await summarise(deps.models, meter, step)
+            if self._compaction is not asyncio.current_task():
+                return  # it was cancelled, too late to stop the model
+            self._summary_meter = None
+            if summary.refusal is None:
+                journal.emit(build_compaction_event(step, state, deps.clock, summary))
+            else:  # the turn would be refused as well: without a summary nothing is removed for it
+                journal.emit(build_turn_started(request.turn, journal.epoch, request.offer, state), summary.refusal)
 
     async def price_lost_summary(self, state: State, *, is_takeover: bool) -> Cost | None:
         """Return the estimated cost of a summary whose answer nobody waits for any more; None if there is none.
@@ -243,20 +246,23 @@ class Workers:
             self._compaction = None
 
     async def _run_turn(self, meter: TurnMeter, run_id: str, exchanges: Sequence[WireExchange]) -> None:
-        request = meter.request
-        event = await meter.reserve() or await stream_turn(request, self._deps.models, self._journal.publish_fleeting)
-        event = await meter.add_cost(event, self._journal.readers.live_output)
-        if exchanges and self._deps.wire_log:
-            await self._deps.wire_log.record(self._journal.conversation, run_id, request.turn, exchanges[-1])
-        if self._turn is not asyncio.current_task(self._loop):
-            return  # the turn was stopped, and `stop` emits its end
-        run = self._journal.state.run
-        if isinstance(event, TurnEnded) and run is not None:
-            event = check_output(event, run, self._deps.registry, self._deps.clock)
-        try:
-            self._journal.emit(event)
-        except Refused as error:
-            self._journal.emit(TurnFailed(problem=build_model_problem(request.model, str(error)), cost=event.cost))
+        with self._guard:
+            request = meter.request
+            event = await meter.reserve() or await stream_turn(
+                request, self._deps.models, self._journal.publish_fleeting
+            )
+            event = await meter.add_cost(event, self._journal.readers.live_output)
+            if exchanges and self._deps.wire_log:
+                await self._deps.wire_log.record(self._journal.conversation, run_id, request.turn, exchanges[-1])
+            if self._turn is not asyncio.current_task(self._loop):
+                return  # the turn was stopped, and `stop` emits its end
+            run = self._journal.state.run
+            if isinstance(event, TurnEnded) and run is not None:
+                event = check_output(event, run, self._deps.registry, self._deps.clock)
+            try:
+                self._journal.emit(event)
+            except Refused as error:
+                self._journal.emit(TurnFailed(problem=build_model_problem(request.model, str(error)), cost=event.cost))
 
     def start_calls(self, step: Judge | RunCalls, state: State, now: float) -> None:
         """Start calls that are allowed, and end those that are not. Requested ones are judged before."""
@@ -317,44 +323,46 @@ class Workers:
                 self._start_program(call, entry)
                 continue
             on_end = partial(self._close_unstarted, call)
-            task = self._calls[call.call.id] = self._start(self._run_call, call, entry, on_end)
+            task = self._calls[call.call.id] = self._loop.create_task(self._run_call(call, entry, on_end))
             task.add_done_callback(on_end)
 
     async def _run_call(self, call: CallState, entry: RegisteredTool, on_end: Callable[[Task], None]) -> None:
-        call_id = call.call.id
-        if (task := self._calls.get(call_id)) is not None:
-            task.remove_done_callback(on_end)  # it would cost a step of the event loop
-        control = CallControl(
-            abandon=lambda: self._abandon(call, entry.tool),
-            # `stop` removes a call before it cancels the task: a call that is still listed was cancelled by its tool.
-            is_stopped=lambda: self._closing or call_id not in self._calls,
-        )
-        try:
-            event = await self._call_runner.run(call, entry, control)
-        except asyncio.CancelledError:
-            self._close_cancelled(call)
-            raise
-        current = self._journal.state.calls.get(call_id)
-        # A call can end here, in `_close_cancelled`, in `_abandon` or in `stop`. Whichever removes it from `_calls`
-        # emits its end, so that every call gets exactly one result.
-        if current is not None and current.phase == "running" and self._calls.pop(call_id, None):
-            self._journal.emit(event)
+        with self._guard:
+            call_id = call.call.id
+            if (task := self._calls.get(call_id)) is not None:
+                task.remove_done_callback(on_end)  # it would cost a step of the event loop
+            control = CallControl(
+                abandon=lambda: self._abandon(call, entry.tool),
+                # `stop` removes a call before it cancels the task: one that is still listed was cancelled by its tool.
+                is_stopped=lambda: self._closing or call_id not in self._calls,
+            )
+            try:
+                event = await self._call_runner.run(call, entry, control)
+            except asyncio.CancelledError:
+                self._close_cancelled(call)
+                raise
+            current = self._journal.state.calls.get(call_id)
+            # A call can end here, in `_close_cancelled`, in `_abandon` or in `stop`. Whichever removes it from `_calls`
+            # emits its end, so that every call gets exactly one result.
+            if current is not None and current.phase == "running" and self._calls.pop(call_id, None):
+                self._journal.emit(event)
 
     def _start_program(self, call: CallState, entry: RegisteredTool) -> None:
         call_id = call.call.id
         calls = LoggedProgramCalls(self._journal, self._deps, call_id)
         self._programs[call_id] = calls
-        self._calls[call_id] = self._start(self._run_program, call, entry, calls)
+        self._calls[call_id] = self._loop.create_task(self._run_program(call, entry, calls))
 
     async def _run_program(self, call: CallState, entry: RegisteredTool, calls: LoggedProgramCalls) -> None:
-        call_id, task = call.call.id, asyncio.current_task()
-        control = CallControl(
-            abandon=lambda: None, is_stopped=lambda: self._closing or self._calls.get(call_id) is not task
-        )
-        event = await self._call_runner.run_program(call, entry, calls, control)
-        if self._calls.get(call_id) is task:
-            del self._calls[call_id], self._programs[call_id]
-            self._journal.emit(event)
+        with self._guard:
+            call_id, task = call.call.id, asyncio.current_task()
+            control = CallControl(
+                abandon=lambda: None, is_stopped=lambda: self._closing or self._calls.get(call_id) is not task
+            )
+            event = await self._call_runner.run_program(call, entry, calls, control)
+            if self._calls.get(call_id) is task:
+                del self._calls[call_id], self._programs[call_id]
+                self._journal.emit(event)
 
     def notify_programs(self) -> None:
         """Tell the programs in memory that the state has changed: results of their calls may have come."""

@@ -66,10 +66,10 @@ class Signature:
 
     def _are_plain(self, arguments: dict[str, object]) -> bool:
         """Return whether no argument is missing, unknown or of another type than the parameter's own one."""
-        types = self._plain_types
-        return self._required <= arguments.keys() and all(
-            name in types and type(value) is types[name] for name, value in arguments.items()
-        )
+        for name, value in arguments.items():
+            if type(value) is not self._plain_types.get(name):
+                return False
+        return self._required <= arguments.keys()
 
     def list_result_fields(self) -> list[str]:
         """Return the fields of the function's result, if its type declares them: a model, struct, dataclass or dict."""
