@@ -19,7 +19,7 @@ def cancel_call_tasks(entry: Entry) -> None:
     """Cancel the task of a call after its start is stored, before its first step."""
     if isinstance(entry.event, CallStarted):
         for task in asyncio.all_tasks():
-            if "_guard" in repr(task.get_coro()):
+            if "_run_call" in repr(task.get_coro()):
                 task.cancel()
 
 

@@ -24,8 +24,8 @@ from toolyard.engine.tools.web_search_plan import SearchPlan
 
 def check_command(command: StateCommand, state: State, deps: Deps) -> None:
     """Raise Invalid for a command that this server cannot carry out."""
-    may_name_address = isinstance(command, Start | Change) and command.may_name_address
-    if isinstance(command, Open | AddMessage | Start):
+    may_name_address = isinstance(command, (Start, Change)) and command.may_name_address
+    if isinstance(command, (Open, AddMessage, Start)):
         check_named_model(command.settings.model, deps, may_name_address=may_name_address)
         check_language(command.settings.language)
     if isinstance(command, Start):
@@ -59,7 +59,7 @@ def bind_tools(command: StateCommand, state: State, deps: Deps) -> StateCommand:
     if isinstance(command, Start) and command.run.preset is not None:
         preset = command.run.preset.bind_tools(deps.find_tool_identity)
         command = replace(command, run=replace(command.run, preset=preset))
-    if isinstance(command, Open | AddMessage | Start) and state.owner is None and command.settings.tools is not None:
+    if isinstance(command, (Open, AddMessage, Start)) and state.owner is None and command.settings.tools is not None:
         return replace(command, settings=command.settings.bind_tools(deps.find_tool_identity))
     return command
 
