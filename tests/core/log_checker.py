@@ -95,6 +95,8 @@ class LogChecker:
 
     def _check_start(self, event: CallStarted) -> None:
         call_id = event.call_id
+        if event.rule is not None:
+            self._permitted_calls.add(call_id)
         self._starts[call_id] += 1
         require(call_id not in self.ended_calls, f"{call_id} had ended and started again")
         require(call_id in self._permitted_calls, f"{call_id} started without leave")

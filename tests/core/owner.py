@@ -45,6 +45,7 @@ from toolyard.core.conversation.plan import (
     Suspend,
     Wait,
     plan,
+    select_starting,
 )
 from toolyard.core.conversation.run_state import CallState
 from toolyard.core.conversation.state import State, apply
@@ -242,7 +243,7 @@ class Owner:
             case GiveUpCalls():
                 self.emit(*(CallEnded(result=build_unknown_result(call.call, self.now)) for call in step.calls))
             case Judge():
-                self.emit(*(event for call in step.calls for event in self._judge_call(call.call)))
+                self._judge(step.calls)
             case RunCalls():
                 self._start(step.calls)
             case Recover():
@@ -260,6 +261,20 @@ class Owner:
                 self._stop(step.calls)
             case _:
                 assert_never(step)
+
+    def _judge(self, calls: list[CallState]) -> None:
+        events = [event for call in calls for event in self._judge_call(call.call)]
+        allowed = [event for event in events if isinstance(event, CallJudged) and event.verdict == "allow"]
+        starting = select_starting(self.state, allowed)
+        self.emit(*(self._build_start(event) if event in starting else event for event in events))
+        self.running += [judged.call_id for judged in starting]
+
+    def _build_start(self, event: Durable) -> CallStarted:
+        assert isinstance(event, CallJudged)
+        attempt = self.state.calls[event.call_id].attempt + 1
+        return CallStarted(
+            call_id=event.call_id, epoch=self.epoch, attempt=attempt, rule=event.rule, exclusive=event.exclusive
+        )
 
     def _judge_call(self, call: Call) -> tuple[Durable, ...]:
         if call.tool == "forbidden":

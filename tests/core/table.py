@@ -10,6 +10,7 @@ PHASES: dict[Phase, dict[str, Phase]] = {
         "call.judged allow": "allowed",
         "call.judged ask": "asking",
         "call.judged deny": "requested",  # its call.ended is in the same append
+        "call.started with a rule": "running",  # it was allowed and had room
         "call.ended": "closed",
     },
     "asking": {

@@ -18,11 +18,13 @@ from support import (
     wait_for_event,
 )
 from toolyard import Caller, Limits, ToolError, Yard, tool
-from toolyard.core.conversation.events import RunQueued, RunStarted, TurnStarted
+from toolyard.core.conversation.events import CallJudged, CallStarted, RunQueued, RunStarted, TurnStarted
 from toolyard.core.errors import Invalid, Misconfigured, Refused, RunFailed
 from toolyard.core.items import Call, Result
 from toolyard.core.ports import ModelRequest
 from toolyard.testing import Scripted, ScriptedCall, ScriptError, Turn, call, fail, say, together
+
+TWO_AT_ONCE = Limits(parallel_calls=2)
 
 
 @tool(idempotent=True)
@@ -70,6 +72,16 @@ async def test_calls_of_one_turn_run_side_by_side_and_come_back_in_the_models_or
         history = await yard.history(run.conversation)
         assert [item.content for item in history if isinstance(item, Result)] == ["a", "b", "c"]
         assert [item.arguments["name"] for item in history if isinstance(item, Call)] == ["a", "b", "c"]
+
+
+async def test_a_call_with_room_starts_with_one_event_and_the_others_when_they_have_room() -> None:
+    async with open_yard([together(*[call("shout", words="hey")] * 3), say("ok")], [shout], limits=TWO_AT_ONCE) as yard:
+        events = await collect_events(yard.run("go"))
+        judged = [event for event in events if isinstance(event, CallJudged)]
+        first, second, third = (event for event in events if isinstance(event, CallStarted))
+        assert (first.rule, second.rule, third.rule) == ("default", "default", None)
+        assert [(event.call_id, event.verdict) for event in judged] == [(third.call_id, "allow")]
+        assert [result.outcome for result in get_results(events)] == ["ok"] * 3
 
 
 async def test_no_more_calls_run_at_once_than_the_limit_says() -> None:

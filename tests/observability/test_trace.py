@@ -10,6 +10,7 @@ from toolyard.core.conversation.events import (
     CallApproved,
     CallDenied,
     CallEnded,
+    CallStarted,
     CallParked,
     ConversationChanged,
     HistoryCompacted,
@@ -131,6 +132,13 @@ def test_turns_summaries_and_calls_carry_the_costs_that_were_recorded() -> None:
     assert trace.cost == costs[4]
     unknown = get_trace(begin_story("r1").turn(model_text("b")))
     assert [turn.cost for turn in unknown.turns] == [None]
+
+
+def test_a_call_that_started_at_once_shows_the_rule_that_allowed_it() -> None:
+    story = begin_story("r1").turn(tool_call("a"), at=1.0)
+    story.add(CallStarted(call_id="a", epoch=1, rule="default"), at=2.0)
+    span = get_only_call(story)
+    assert (span.verdict, span.rule, span.judged_at, span.started_at) == ("allow", "default", 2.0, 2.0)
 
 
 def test_an_approval_shows_who_decided_when_and_the_wait_it_cost() -> None:

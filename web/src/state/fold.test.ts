@@ -123,6 +123,8 @@ describe("calls", () => {
     view = fold(view, [toEntry({ type: "call.judged", call_id: "a", verdict: "ask", rule: "r" })])
     expect(hasUnjudgedCalls(view)).toBe(true)
     expect(hasUnjudgedCalls(fold(view, [toEntry({ type: "call.judged", call_id: "b", verdict: "deny", rule: "r" })]))).toBe(false)
+    const started = fold(view, [toEntry({ type: "call.started", call_id: "b", epoch: 1, rule: "r" })])
+    expect([hasUnjudgedCalls(started), listCalls(lastTurn(started).parts)[1]]).toEqual([false, expect.objectContaining({ verdict: "allow", rule: "r" })])
   })
 
   const phases = (view: ConversationView) => lastTurn(view).parts.map((part) => (part.kind === "call" ? part.call.phase : part.kind))
