@@ -22,7 +22,6 @@ from cases import Figure
 from toolyard.core.caller import Caller
 from toolyard.core.conversation.events import (
     CallEnded,
-    CallJudged,
     CallStarted,
     ConversationOpened,
     Durable,
@@ -274,8 +273,7 @@ def build_long_log(conversation: str, length: int) -> list[Entry]:
             RunStarted(model="m", limits=Limits()),
             TurnStarted(number=2 * number - 1, epoch=1),
             TurnEnded(items=(call,), finish="calls"),
-            CallJudged(call_id=call_id, verdict="allow", rule="r"),
-            CallStarted(call_id=call_id, epoch=1),
+            CallStarted(call_id=call_id, epoch=1, rule="r"),
             CallEnded(result=result),
             TurnStarted(number=2 * number, epoch=1),
             TurnEnded(items=(text,), finish="stop"),

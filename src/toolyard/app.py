@@ -107,7 +107,7 @@ class SystemClock:
         self._random_digits: list[str] = []
         self._second = 0
         self._second_digits = ""
-        """The current second in base 16: to format it takes longer than the rest of an id."""
+        """The current second in base 16, formatted once."""
 
     def new_id(self, prefix: str) -> str:
         """Return a new id: the prefix, the current second and sixteen random digits."""

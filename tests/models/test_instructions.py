@@ -130,6 +130,12 @@ def test_instructions_join_the_first_message_where_roles_may_have_to_alternate(p
     assert [part.get("text", "") for part in message["content"]] == [WORDS, "look", ""]
     assert [message["role"] for message in read(answer, user("hi"))] == ["user", "assistant", "user"]
     assert read()[0]["content"] == WORDS
+    system, blank = SystemText(id="s", at=NOW, text="Be kind."), SystemText(id="b", at=NOW, text="")
+    after_system = read(system, blank, user("hi"), answer)
+    assert [message["role"] for message in after_system] == ["system", "system", "user", "assistant"]
+    assert after_system[2]["content"] == f"{WORDS}\n\nhi"
+    assert [message["role"] for message in read(system, answer)] == ["system", "user", "assistant"]
+    assert [message["content"] for message in read(system)] == ["Be kind.", WORDS]
 
 
 def test_a_local_model_reads_instructions_at_the_start_of_the_first_message() -> None:

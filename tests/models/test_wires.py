@@ -207,7 +207,7 @@ def test_openai_s_own_tools_are_asked_for_in_its_words() -> None:
 
 def test_native_tools_without_a_limit_get_that_of_the_request_where_the_provider_has_one_for_all_of_them() -> None:
     assert body_of(RESPONSES, PLAIN_SEARCH, CODE, default_tool_uses=5)["max_tool_calls"] == 10
-    assert body_of(RESPONSES, WEB_SEARCH, CODE, default_tool_uses=5)["max_tool_calls"] == 3
+    assert body_of(RESPONSES, WEB_SEARCH, CODE, default_tool_uses=5)["max_tool_calls"] == 8
     assert "max_tool_calls" not in body_of(RESPONSES, ADD, default_tool_uses=5)
     assert body_of(GEMINI, PLAIN_SEARCH, default_tool_uses=5) == body_of(GEMINI, PLAIN_SEARCH)
 

@@ -7,7 +7,7 @@ import pytest
 
 from support import collect_events, get_problem, get_result, get_results, open_yard, wait_until
 from toolyard import Run, Yard, tool
-from toolyard.core.conversation.events import CallEnded, CallJudged, CallStarted, Event, TurnStarted
+from toolyard.core.conversation.events import CallEnded, CallStarted, Event, TurnStarted
 from toolyard.engine.loop import starting_tools
 from toolyard.testing import call, say, together
 from toolyard.venues.mcp import manager
@@ -97,7 +97,7 @@ async def test_the_start_of_a_server_is_not_part_of_the_time_of_a_call(tmp_path:
         assert not run.has(CallStarted)
         plain.open_gate()
         await run.ended
-        assert run.has(CallJudged) and get_result(run.events).outcome == "ok"
+        assert run.has(CallStarted) and get_result(run.events).outcome == "ok"
 
 
 async def test_a_call_waits_no_longer_than_the_server_may_take_to_start(tmp_path: Path) -> None:

@@ -39,6 +39,8 @@ interface ComposerProps {
 export function Composer({ conversation, model, introduced = false, insertion = null, spending, send, stop, stopping = false, controls, chips }: ComposerProps) {
   const t = useTranslate()
   const [text, setText] = useDraft(conversation)
+  const typed = useRef(text)
+  typed.current = text
   const [busy, setBusy] = useState(false)
   const [problem, fail, clear] = useProblem()
   const attached = useAttachments(fail, clear)
@@ -56,6 +58,8 @@ export function Composer({ conversation, model, introduced = false, insertion = 
     field.current?.focus()
   }, [insertion])
   useCommands([{ id: "write", label: t("chat.write"), run: () => field.current?.focus(), keys: { key: "/" } }])
+  /** Put a message back that was not accepted, before what has been typed since. */
+  const restore = (message: string) => setText(typed.current ? `${message}\n${typed.current}` : message)
   const submit = async () => {
     const message = text.trim()
     if ((!message && !attached.items.length) || busy) return
@@ -64,12 +68,12 @@ export function Composer({ conversation, model, introduced = false, insertion = 
     setText("") // at once, so that the next message can be written; restored if this one is not accepted
     try {
       const files = await attached.settle()
-      if (!files) return setText(message)
+      if (!files) return restore(message)
       await send(message, files)
       attached.drop(files)
     } catch (error) {
       fail(error)
-      setText(message)
+      restore(message)
     } finally {
       setBusy(false)
       field.current?.focus()

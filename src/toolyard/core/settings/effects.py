@@ -17,7 +17,7 @@ EFFECTS: Mapping[str, Mapping[str, str]] = {
         "custom_control": "With auto, searches go to tools of this server, whose calls can be approved.",
         "full_logging": "With auto, searches go to tools of this server, whose results are recorded in full.",
         "tools": "Further tools that search the web; those named web_search count in any case.",
-        "max_uses": "A provider may search so often in a turn; 0 means as often as it likes.",
+        "max_uses": "A provider may search so often in a turn; 0 means no limit, or five times under a budget.",
         "allowed_domains": "Providers search on these domains only.",
         "blocked_domains": "Providers search on none of these domains.",
         "user_location": "Roughly where people are, for searches that depend on it.",

@@ -137,11 +137,12 @@ def _check_end(event: TurnEnded | TurnFailed, model: str) -> TurnEnded | TurnFai
     """Return the end of a turn with counts within bounds, or a failure if the model asks for too many calls."""
     if isinstance(event, TurnFailed):
         return event
-    calls = len(event.items) if len(event.items) <= MAX_CALLS else sum(isinstance(item, Call) for item in event.items)
-    if calls <= MAX_CALLS:
-        usage = event.usage.bound()
-        return event if usage is event.usage else replace(event, usage=usage)
-    return TurnFailed(problem=build_model_problem(model, f"it asked for {calls} calls at once"))
+    if len(event.items) > MAX_CALLS:
+        calls = sum(isinstance(item, Call) for item in event.items)
+        if calls > MAX_CALLS:
+            return TurnFailed(problem=build_model_problem(model, f"it asked for {calls} calls at once"))
+    usage = event.usage.bound()
+    return event if usage is event.usage else replace(event, usage=usage)
 
 
 def check_output(event: TurnEnded, run: RunState, registry: Registry, clock: Clock) -> TurnEnded:

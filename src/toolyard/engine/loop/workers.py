@@ -69,7 +69,7 @@ _log = logging.getLogger("toolyard.workers")
 
 
 class _Guard:
-    """Breaks the journal if the work of a task fails: it emitted no event, and nothing would follow.
+    """Breaks the journal if the work of a task fails: without the event that ends the work, nothing would follow.
 
     Not a callback of the task, which would cost a step of the event loop.
     """
@@ -265,7 +265,7 @@ class Workers:
                 self._journal.emit(TurnFailed(problem=build_model_problem(request.model, str(error)), cost=event.cost))
 
     def start_calls(self, step: Judge | RunCalls, state: State, now: float) -> None:
-        """Start calls that are allowed, and end those that are not. Requested ones are judged before."""
+        """Start calls that are allowed, and end those that are not. Requested ones are judged first."""
         if isinstance(step, Judge):
             self._judge(step.calls, state, now)
         else:
@@ -295,7 +295,6 @@ class Workers:
             started.append((replace(call, attempt=attempt), entry))
         self._journal.emit(*events)
         self._start_tasks(started)
-        self.forget_waiting_programs(self._journal.state)
 
     def _run(self, calls: Sequence[CallState], state: State) -> None:
         """Start the calls, and end those that may no longer run.

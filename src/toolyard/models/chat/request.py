@@ -8,6 +8,7 @@ without its call is left out.
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
+from itertools import takewhile
 from typing import assert_never
 from weakref import WeakKeyDictionary
 
@@ -78,7 +79,7 @@ def to_wire(
     cache.set_system(_build_system(request, quirks), _encode_system)
     open_end, _ = cache.extend(request.history)
     messages: list[Piece] = [cache.system] if cache.system else []
-    messages += _join_history(cache, open_end, request.instructions, quirks)
+    messages += _join_history(cache, open_end, request, target)
     if messages:
         messages[-1] = memoryview(messages[-1])[:-1]  # without the last comma
     tools = _encode_tools(request.offer)
@@ -197,22 +198,29 @@ def _encode_system(text: str) -> bytes:
     return encode_json({"role": "system", "content": text}) + b","
 
 
-def _join_history(cache: EncodeCache, open_end: bytes, instructions: str, quirks: ChatQuirks) -> list[Piece]:
+def _join_history(cache: EncodeCache, open_end: bytes, request: ModelRequest, target: _ChatTarget) -> list[Piece]:
     """Return the messages of the history, after one with the user's own instructions.
 
-    Where roles have to alternate, the instructions join the first message of a history that the user begins.
+    Where roles have to alternate, the instructions join the first message after the system texts that begin the
+    history, if it is the user's.
     """
     history: list[Piece] = [part for part in (cache.joined, open_end) if part]
+    instructions, head = request.instructions, _TEXT_HEADS[UserMessage]
     if not instructions:
         return history
-    head, first = _TEXT_HEADS[UserMessage], cache.joined or open_end
-    if not (quirks.alternates_roles and first.startswith(head)):
+    if not (target.quirks.alternates_roles and history):
         return [head + encode_json(instructions) + b"},", *history]
-    if first.startswith(head + b'"'):
-        opening = encode_json(f"{instructions}\n\n")[:-1]
-    else:  # the content is a list of parts
-        opening = b"[" + encode_json({"type": "text", "text": instructions}) + b","
-    return [head, opening, memoryview(first)[len(head) + 1 :], *history[1:]]
+    system_texts = takewhile(lambda item: type(item) is SystemText, request.history)
+    begin = sum(len(_encode_group(target, (item,), "", False)[0]) for item in system_texts)
+    first = memoryview(history[0])[begin:]
+    opening = bytes(first[: len(head) + 1])
+    if opening == head + b'"':
+        joined = [head, encode_json(f"{instructions}\n\n")[:-1], first[len(head) + 1 :]]
+    elif opening == head + b"[":  # the content is a list of parts
+        joined = [head, b"[", encode_json({"type": "text", "text": instructions}), b",", first[len(head) + 1 :]]
+    else:
+        joined = [head, encode_json(instructions), b"},", first]
+    return [piece for piece in (memoryview(history[0])[:begin], *joined, *history[1:]) if piece]
 
 
 def _encode_group(target: _ChatTarget, group: Sequence[Item], role: str, last: bool) -> tuple[bytes, str]:

@@ -80,10 +80,8 @@ class ResponsesTools(Struct, frozen=True):
     strict: dict[str, dict[str, object]]
     """The original schemas of the tools in strict mode, by name."""
     include: tuple[str, ...]
-    native: int
-    """The number of the provider's own tools."""
-    max_native_calls: int
-    """The limit that their options set for all their calls together; 0 if they set none."""
+    max_uses: tuple[int, ...]
+    """The limit that each of the provider's own tools sets; 0 if it sets none."""
 
 
 _decode_signed = msgspec.json.Decoder(_SignedReasoning).decode
@@ -112,7 +110,8 @@ def to_wire(
     if parts:
         parts[-1] = memoryview(parts[-1])[:-1]  # without the last comma
     tools = encode_tools(request.offer)
-    max_calls = tools.max_native_calls or tools.native * request.default_tool_uses
+    # OpenAI has one limit for all of its tools together.
+    max_calls = sum(uses or request.default_tool_uses for uses in tools.max_uses)
     return b"".join(
         (
             b'{"model":',
@@ -293,15 +292,9 @@ def encode_tools(offer: Offer) -> ResponsesTools:
             tuple(tool.name for tool in functions),
             {tool.name: tool.parameters for tool in functions if _build_strict_schema(tool) is not None},
             tuple(INCLUDE_FIELDS[tool.name] for tool in native),
-            len(native),
-            _sum_max_uses(native),
+            tuple(tool.options.max_uses if tool.options else 0 for tool in native),
         )
     return tools
-
-
-def _sum_max_uses(tools: Iterable[Tool]) -> int:
-    """Return the limit for all native calls together: OpenAI has no limit for each tool."""
-    return sum(tool.options.max_uses for tool in tools if tool.options)
 
 
 def _build_function(tool: Tool) -> dict[str, object]:

@@ -111,7 +111,10 @@ def get_encode_cache(request: ModelRequest, wire: str, encode: EncodeGroup) -> E
 
 
 def insert_first_part(pieces: Sequence[Piece], head: bytes, part: bytes) -> list[Piece]:
-    """Return encoded messages with a part before those of the first message, which begins with `head`."""
+    """Return encoded messages with a part before those of the first message.
+
+    The first piece that is not empty begins with all of `head`, and the message has at least one part.
+    """
     first = next(number for number, piece in enumerate(pieces) if piece)
     return [head, part, b",", memoryview(pieces[first])[len(head) :], *pieces[first + 1 :]]
 

@@ -46,6 +46,6 @@ def from_provider_name(name: str, offered: Iterable[str], alphabet: Alphabet = D
 
 
 def _is_valid(name: str, alphabet: Alphabet) -> bool:
-    # An identifier fits each alphabet. Most names are one, and a pattern takes many times as long.
+    # An identifier fits each alphabet. Most names are one, and a pattern takes twice as long.
     is_identifier = name.isascii() and name.isidentifier() and len(name) <= MAX_NAME_LENGTH
     return is_identifier or alphabet.valid_name.fullmatch(name) is not None

@@ -280,8 +280,9 @@ _EIGHTH = ("ALTER TABLE replicas ADD COLUMN log_format integer NOT NULL DEFAULT 
 
 _STEPS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH, _EIGHTH)
 SCHEMA_VERSION = len(_STEPS)
-OLDEST_CODE = 1
-"""The oldest schema version whose code may run on the tables after all steps."""
+OLDEST_CODE = 8
+"""The oldest schema version whose code may run on the tables after all steps. Code before the eighth cannot read logs
+in which calls start without a `call.judged`."""
 _VERSION_TABLE = "toolyard_version"
 _TABLES = re.findall(r"^CREATE (?:UNLOGGED )?TABLE (\w+)", "\n".join(map("\n".join, _STEPS)), re.MULTILINE)
 """Names that show, without the version table, that another program uses the schema."""

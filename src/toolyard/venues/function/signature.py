@@ -56,8 +56,8 @@ class Signature:
     def parse_arguments(self, arguments: dict[str, object]) -> dict[str, object]:
         """Return the arguments as the function's own types. Raise a ValidationError, of pydantic or of msgspec."""
         if self._plain_types and self._are_plain(arguments):
-            # Nothing to convert. The parser takes little time by itself, but its code is far from what else a call
-            # runs: with the cache misses it is the dearest part of a small tool.
+            # Nothing to convert. The parser took 20 of the 490 µs of a turn, most of them because its code and data are
+            # in no cache of the processor by then.
             return dict(arguments)
         # Encoded again, because a strict parser accepts more from JSON than from Python objects: a date or an enum, for
         # example, can only be a text there.
