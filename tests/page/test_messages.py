@@ -90,6 +90,18 @@ def test_messages_are_copied_edited_and_deleted_and_one_that_is_not_accepted_los
     expect(window.answer).to_have_text("You said: red")
 
 
+def test_what_is_typed_while_a_message_is_refused_stays_below_it(windows: Windows, server: Site) -> None:
+    windows.expected_complaint = "503"
+    window, held = windows.open(server), list[Route]()
+    window.page.route("**/chat", lambda route: held.append(route))
+    with window.page.expect_request("**/chat"):
+        window.send("first")
+    window.composer.fill("second")
+    held[0].fulfill(status=503, json={"error": "the store is full", "details": {}, "correlation_id": "x"})
+    expect(window.page.get_by_role("alert")).to_contain_text("the store is full")
+    expect(window.composer).to_have_value("first\nsecond")
+
+
 @pytest.mark.parametrize("width", [1200, 375], ids=["desktop", "phone"])
 def test_an_edited_message_and_an_answer_that_is_asked_for_again_are_branches_and_all_can_be_read(
     windows: Windows, server: Site, width: int
