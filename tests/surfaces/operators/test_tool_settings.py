@@ -18,7 +18,7 @@ from toolyard.core.ports import ModelRequest
 from toolyard.core.settings.forms import list_forms
 from toolyard.core.settings.runtime import EntryId
 from toolyard.engine.settings.setting_store import ConfiguredEntry
-from toolyard.testing import Turn, call, say
+from toolyard.testing import Turn, call, say, together
 from venues.mcp.plain import PlainServer
 
 PAY, LOOK, FETCH = "/settings/tool/pay", "/settings/tool/look", "/settings/tool/fetch"
@@ -150,6 +150,19 @@ async def test_a_lowered_limit_ends_an_open_run_and_a_raised_one_holds_from_the_
         await http.read_until_done(kept)
         assert len(model.requests) - before == 1
         assert (await http.get("/settings/general/limits"))["setting"]["value"] == {"turns_per_request": 20}
+
+
+async def test_fewer_calls_in_a_turn_count_in_an_open_run() -> None:
+    class Twice(Model):
+        def answer(self, request: ModelRequest) -> Turn:
+            turn = super().answer(request)
+            return together(turn, turn) if len(self.requests) == 2 else turn
+
+    async with open_waiting_run(Twice()) as (http, conversation, waiting):
+        await http.put(LIMITS, {"value": {"calls_per_turn": 1}})
+        await http.post(f"{waiting}/approve", {})
+        paid, seen, refused = await list_results(http, conversation)
+        assert (paid, seen) == ("paid", "seen") and "only the first 1 calls of a turn are run" in refused
 
 
 async def test_a_prompt_counts_from_the_next_run_on() -> None:
