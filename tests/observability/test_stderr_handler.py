@@ -39,8 +39,7 @@ class Pipe:
 @contextmanager
 def open_handler() -> Generator[tuple[Pipe, StderrHandler]]:
     """Yield a handler, and what it writes to. Not as fixtures: pytest replaces standard error after those."""
-    pipe, handler = Pipe(), StderrHandler()
-    handler.setFormatter(LineFormatter())
+    pipe, handler = Pipe(), StderrHandler(LineFormatter())
     with os.fdopen(pipe.write_end, "w") as stderr, redirect_stderr(stderr):
         yield pipe, handler
         handler.close()

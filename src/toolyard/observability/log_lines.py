@@ -36,6 +36,9 @@ PIPE_BYTES = 4096
 NOISY_LOGGERS = ("httpx", "httpx2", "mcp", "uvicorn")
 """Libraries that log every request at INFO; Toolyard logs each request once itself."""
 _FILE_NAME = "log_lines.py"
+_CALL_HANDLERS = logging.Logger.callHandlers
+_OWN_ID = re.compile(r"(?:run|call)_[0-9a-f]{24}")
+"""Most values of most lines: no secret, and plain."""
 _PLAIN = re.compile(r"[\w.:/@+,*#%-]+")
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Characters that end a line, control a terminal, change the direction of writing, or cannot be encoded."""
@@ -60,8 +63,11 @@ class LogLine:
         return {name: redact(value) for name, value in self._fields.items() if not _is_empty(value)}
 
     def __str__(self) -> str:
-        parts = [f"{name}={_format_field(value)}" for name, value in self._fields.items() if not _is_empty(value)]
-        return " | ".join([f"correlation_id={format_value(self.correlation_id or '-')}", *parts, self.event])
+        text = f"correlation_id={format_value(self.correlation_id or '-')} | "
+        for name, value in self._fields.items():
+            if value or isinstance(value, int | float):
+                text += f"{name}={_format_field(value)} | "
+        return text + self.event
 
 
 class _Forks:
@@ -81,29 +87,40 @@ _forks = _Forks()
 
 def log_line(logger: logging.Logger, level: int, correlation_id: str, event: str, /, **fields: object) -> None:
     """Log an event with its fields. Handlers of other programs find the id as `record.correlation_id`."""
-    if logger.isEnabledFor(level):
-        # Not by `logger.log`: it walks the stack for its caller, and would always find this line.
-        record = _make_record(logger, level, LogLine(correlation_id, event, fields))
-        record.correlation_id = correlation_id
-        logger.handle(record)
+    if not logger.isEnabledFor(level):
+        return
+    line = LogLine(correlation_id, event, fields)
+    handler = _find_only_handler(logger)
+    if handler is not None:
+        handler.write_line(logger, level, line)
+    else:
+        logger.handle(_make_record(logger, level, line))
 
 
 def _make_record(logger: logging.Logger, level: int, line: LogLine) -> logging.LogRecord:
-    """Return the record of a line. Most of its fields are copied: to compute them again takes longer than the rest."""
-    if logging.getLogRecordFactory() is not logging.LogRecord:  # an application's own may add what changes
-        return logger.makeRecord(logger.name, level, _FILE_NAME, 0, line, (), None, "log_line")
-    like = _make_example(logger.name, level, threading.get_ident(), _forks.number)
-    now = time.time()
-    record = logging.LogRecord.__new__(logging.LogRecord)
-    vars(record).update(vars(like), msg=line, created=now, msecs=now % 1 * 1000)
-    record.relativeCreated += (now - like.created) * 1000
+    # Not by `logger.log`: it walks the stack for its caller, and would always find the same line.
+    record = logger.makeRecord(logger.name, level, _FILE_NAME, 0, line, (), None, "log_line")
+    record.correlation_id = line.correlation_id
     return record
 
 
-@lru_cache(maxsize=64)
-def _make_example(logger: str, level: int, thread: int, forks: int) -> logging.LogRecord:
-    """Return a record of this logger, level, thread and process, which is told by the number of its forks."""
-    return logging.LogRecord(logger, level, _FILE_NAME, 0, "", (), None, "log_line")
+def _find_only_handler(logger: logging.Logger) -> "StderrHandler | None":
+    """Return our handler if nothing else sees the lines of a logger: to make records takes longer than to write lines.
+
+    Other programs see them by handlers, filters, their own factory of records, or what they put for `callHandlers`.
+    """
+    if logging.getLogRecordFactory() is not logging.LogRecord or logging.Logger.callHandlers is not _CALL_HANDLERS:
+        return None
+    if logger.filters:
+        return None
+    only, ancestor = None, logger
+    while ancestor is not None:
+        for handler in ancestor.handlers:
+            if only is not None or not isinstance(handler, StderrHandler) or handler.filters or handler.level:
+                return None
+            only = handler
+        ancestor = ancestor.parent if ancestor.propagate else None
+    return only
 
 
 def redact(value: object) -> object:
@@ -167,7 +184,7 @@ def _format_field(value: object) -> str:
 
 @lru_cache(maxsize=4096)  # ids and names come in many lines, and looking for secrets costs more than all the rest
 def _format_short_text(text: str) -> str:
-    return format_value(shorten_text(text))
+    return text if _OWN_ID.fullmatch(text) else format_value(shorten_text(text))
 
 
 def format_value(value: object) -> str:
@@ -189,32 +206,41 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         if isinstance(record.msg, LogLine):
-            text = str(record.msg)
+            line = self.format_line(record.created, record.levelname, record.name, record.msg)
         else:
             text = f"correlation_id={format_value(_get_correlation_id(record) or '-')} | {_format_message(record)}"
-        line = f"{_format_time(record)} [{record.levelname:<5}] {text}"
+            line = f"{_format_time(record.created)} [{record.levelname:<5}] {text}"
         if record.exc_info:
             # Indented, so that no line of an exception's own text can pass for a log line.
             lines = str(mask_secrets(self.formatException(record.exc_info))).splitlines()
             line = "\n    ".join([line, *map(escape, lines)])
         return line
 
+    def format_line(self, at: float, level: str, logger: str, line: LogLine) -> str:
+        return f"{_format_time(at)} [{level:<5}] {line}"
+
 
 class JsonFormatter(logging.Formatter):
     """One JSON object a line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        line = record.msg if isinstance(record.msg, LogLine) else None
+        line = record.msg
+        if not isinstance(line, LogLine):
+            line = LogLine(_get_correlation_id(record), str(mask_secrets(record.getMessage())), {})
+        exception = str(mask_secrets(self.formatException(record.exc_info))) if record.exc_info else None
+        return self.format_line(record.created, record.levelname, record.name, line, exception)
+
+    def format_line(self, at: float, level: str, logger: str, line: LogLine, exception: str | None = None) -> str:
         content: dict[str, object] = {
-            "time": _format_time(record),
-            "level": record.levelname,
-            "logger": record.name,
-            "correlation_id": line.correlation_id if line else _get_correlation_id(record),
-            "message": line.event if line else str(mask_secrets(record.getMessage())),
-            **(line.fields if line else {}),
+            "time": _format_time(at),
+            "level": level,
+            "logger": logger,
+            "correlation_id": line.correlation_id,
+            "message": line.event,
+            **line.fields,
         }
-        if record.exc_info:
-            content["exception"] = str(mask_secrets(self.formatException(record.exc_info)))
+        if exception is not None:
+            content["exception"] = exception
         return json.dumps(content, default=str)
 
 
@@ -224,9 +250,11 @@ class StderrHandler(logging.Handler):
     A thread writes the lines of `GATHER_S` together: a write costs as much as several lines.
     """
 
-    def __init__(self, redactor: Redactor = NO_REDACTOR) -> None:
+    def __init__(self, formatter: LineFormatter | JsonFormatter, redactor: Redactor = NO_REDACTOR) -> None:
         super().__init__()
+        self.setFormatter(formatter)
         self.redactor = redactor
+        self._format_line = formatter.format_line
         self._dropped = 0
         self._gathered: list[str] = []
         self._gathered_chars = 0
@@ -240,19 +268,32 @@ class StderrHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            text = f"{self.redactor.redact_text(self.format(record))}\n"
-            if _forks.number != self._forks:
-                # The parent writes its own lines. The child writes at once: it has no thread, and may end without exit.
-                self._forks, self._is_forked, self._gathered = _forks.number, True, []
-            self._gathered.append(text)
-            self._gathered_chars += len(text)
-            if record.levelno >= logging.WARNING or self._gathered_chars > MAX_GATHERED_CHARS or self._is_forked:
-                self.flush()
-            elif not self._is_awaited:
-                self._is_awaited = True
-                self._write_later()
+            self._gather(record.levelno, self.format(record))
         except Exception:
             self.handleError(record)
+
+    def write_line(self, logger: logging.Logger, level: int, line: LogLine) -> None:
+        """Write a line for which there is no record."""
+        self.acquire()
+        try:
+            self._gather(level, self._format_line(time.time(), logging.getLevelName(level), logger.name, line))
+        except Exception:
+            self.handleError(_make_record(logger, level, line))
+        finally:
+            self.release()
+
+    def _gather(self, level: int, line: str) -> None:
+        text = f"{self.redactor.redact_text(line)}\n"
+        if _forks.number != self._forks:
+            # The parent writes its own lines. The child writes at once: it has no thread, and may end without exit.
+            self._forks, self._is_forked, self._gathered = _forks.number, True, []
+        self._gathered.append(text)
+        self._gathered_chars += len(text)
+        if level >= logging.WARNING or self._gathered_chars > MAX_GATHERED_CHARS or self._is_forked:
+            self.flush()
+        elif not self._is_awaited:
+            self._is_awaited = True
+            self._write_later()
 
     def flush(self) -> None:
         """Write the gathered lines now. `logging` does so at exit."""
@@ -316,8 +357,7 @@ def _join_lines(lines: Iterable[str]) -> list[str]:
 
 def configure_logging(level: str = "info", format: LogFormat = "text", redact: RedactRules = NO_REDACTION) -> None:
     """Write log lines with correlation ids to standard error, in place of the root logger's handlers."""
-    handler = StderrHandler(Redactor(redact))
-    handler.setFormatter(JsonFormatter() if format == "json" else LineFormatter())
+    handler = StderrHandler(JsonFormatter() if format == "json" else LineFormatter(), Redactor(redact))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     root = logging.getLogger()
     logging.getLogger("toolyard").setLevel(root.level)
@@ -341,8 +381,8 @@ def _is_writable(descriptor: int) -> bool:
     return bool(poll.poll(0))
 
 
-def _format_time(record: logging.LogRecord) -> str:
-    second, milliseconds = divmod(int(record.created * 1000), 1000)
+def _format_time(at: float) -> str:
+    second, milliseconds = divmod(int(at * 1000), 1000)
     return f"{_format_second(second)}.{milliseconds:03d}Z"
 
 

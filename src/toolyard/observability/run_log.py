@@ -136,7 +136,8 @@ class RunLog:
         duration_ms = round(result.duration_ms, 1)
         if error is None:
             _log(TOOLS, logging.INFO, entry, "Tool finished", **fields, duration_ms=duration_ms)
-            _log(RUNS, logging.DEBUG, entry, "Tool execution successful", **fields)
+            if RUNS.isEnabledFor(logging.DEBUG):
+                _log(RUNS, logging.DEBUG, entry, "Tool execution successful", **fields)
             return
         fields |= {"duration_ms": duration_ms, "error_type": error.error_type, "error": error.error}
         if error.error_type in EXPECTED_ERRORS:
