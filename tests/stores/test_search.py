@@ -47,7 +47,7 @@ class Writer:
         self._seqs: dict[str, int] = {}
         self._at = at
 
-    async def add(self, conversation: str, *events: Durable) -> None:
+    async def add(self, conversation: str, *events: Durable, wake_at: float | None = None) -> None:
         claim = await self._store.claim(conversation)
         assert isinstance(claim, Claim)
         seq = self._seqs.get(conversation, 0)
@@ -57,7 +57,8 @@ class Writer:
             for number, event in enumerate(events, seq + 1)
         ]
         self._seqs[conversation] = seq + len(entries)
-        await self._store.append(Append(conversation=conversation, epoch=claim.epoch, entries=entries))
+        append = Append(conversation=conversation, epoch=claim.epoch, entries=entries, wake_at=wake_at)
+        await self._store.append(append)
 
     async def open(self, conversation: str, title: str = "", *texts: str, unlisted: bool = False) -> None:
         settings = Settings(title=title, unlisted=unlisted)
@@ -165,6 +166,29 @@ async def test_texts_of_unlisted_conversations_are_not_indexed(tmp_path: Path) -
         await index()
     with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
         assert connection.execute("SELECT text FROM search_texts").fetchall() == [("said in public",)]
+
+
+async def test_texts_are_indexed_once_their_run_has_ended_or_waits(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    async with open_sqlite(path) as (store, index):
+        writer = Writer(store)
+        for conversation in ("ending", "waiting"):
+            await writer.open(conversation)
+            await writer.add(conversation, say(f"{conversation}.0", "look that up"), wake_at=0.0)
+        await index()
+        assert read_indexed(path) == set()
+        assert await writer.find("look that") == ["waiting", "ending"]
+        await writer.add("ending", say("ending.1", "found"))
+        await writer.add("waiting", wake_at=1e12)
+        await index()
+        assert read_indexed(path) == {"ending", "waiting"}
+        assert await writer.find("look that") == ["ending", "waiting"]
+
+
+def read_indexed(path: Path) -> set[str]:
+    """Return the conversations whose texts are indexed."""
+    with closing(sqlite3.connect(path)) as connection:
+        return {row[0] for row in connection.execute("SELECT conversation FROM search_texts")}
 
 
 async def test_a_new_title_replaces_the_old_one(indexed_store: tuple[Store, Index]) -> None:

@@ -1,8 +1,9 @@
 """The search index of the SQLite store: FTS5 over terms of three characters.
 
 An append only marks its conversation as unindexed, which costs next to nothing. The writer thread indexes marked
-conversations while it is idle, in small steps. A search compares the texts of unindexed conversations itself, so that
-its answer never lags behind. Files of earlier versions are indexed in the same way.
+conversations while it is idle, in small steps, and once their run has ended or waits: each turn would mark them again.
+A search compares the texts of unindexed conversations itself, so that its answer never lags behind. Files of earlier
+versions are indexed in the same way.
 
 Unlisted conversations, such as those of requests that bring their whole history, are never indexed: they are many, most
 are deleted soon, and few searches include them. Those compare their texts too.
@@ -41,11 +42,15 @@ SEARCH_TOO_LONG = "the search took too long: the search index is being built; tr
 MAX_STEP_CHARS = 8_000
 """Characters that are indexed in one transaction: appends wait for it."""
 MAX_STEP_ENTRIES = 200
+STEP_SIZE = 20
+"""Conversations that are indexed in one transaction."""
 PROGRESS_EVERY = 10_000
 """Conversations between two log lines while a large file is indexed."""
 
-_NEXT_UNINDEXED = """SELECT conversation, title, description, indexed_seq FROM cards
-WHERE unindexed ORDER BY updated_at DESC LIMIT 1"""
+# `wake_at` is 0 while a run goes on.
+_NEXT_UNINDEXED = f"""SELECT conversation, title, description, indexed_seq FROM cards
+WHERE unindexed AND NOT EXISTS (SELECT 1 FROM conversations WHERE id = conversation AND wake_at = 0)
+ORDER BY updated_at DESC LIMIT {STEP_SIZE}"""
 _ENTRIES = "SELECT last_seq, entries FROM batches WHERE conversation = ? AND last_seq > ? ORDER BY last_seq"
 _ADVANCE = "UPDATE cards SET indexed_seq = ?, unindexed = ? WHERE conversation = ?"
 _ADD_TEXT = "INSERT INTO search_texts (conversation, item, text) VALUES (?, ?, ?)"
@@ -89,14 +94,15 @@ class SearchIndexer:
             _drop_texts(connection, orphans)
             return True
         chars = 0
-        while chars < MAX_STEP_CHARS:
-            row = connection.execute(_NEXT_UNINDEXED).fetchone()
-            if row is None:
-                self._report(0)
-                return False
+        rows = connection.execute(_NEXT_UNINDEXED).fetchall()
+        for row in rows:
             chars += _index_conversation(connection, *row)
             self._count(connection)
-        return True
+            if chars >= MAX_STEP_CHARS:
+                break
+        if not rows:
+            self._report(0)
+        return bool(rows)
 
     def _count(self, connection: sqlite3.Connection) -> None:
         if self._left < 0:
