@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from threading import Event
@@ -11,6 +11,7 @@ from threading import Event
 import pytest
 
 from toolyard.core.errors import Fenced, StoreDown
+from toolyard.core.store import UsageRow
 from toolyard.stores.sqlite.writer import MAX_GROUP_JOBS, MAX_QUEUED_BYTES, MAX_QUEUED_JOBS, SqliteWriter, Work
 
 
@@ -65,6 +66,10 @@ async def submit_works(*works: Work[int], writer: SqliteWriter) -> list[asyncio.
     return tasks
 
 
+def insert_turns(connection: sqlite3.Connection, rows: Sequence[UsageRow]) -> None:
+    insert(sum(row.turns for row in rows))(connection)
+
+
 def read_numbers_after(path: Path, use: Callable[[SqliteWriter], Awaitable[None]]) -> list[int]:
     """What is in the file after the writer was used and closed."""
     complaints: list[dict[str, object]] = []
@@ -76,7 +81,7 @@ def read_numbers_after(path: Path, use: Callable[[SqliteWriter], Awaitable[None]
             resources.enter_context(closing(connection))
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("CREATE TABLE numbers (number, filling)")
-            writer = SqliteWriter(connection, path, resources.pop_all())
+            writer = SqliteWriter(connection, path, resources.pop_all(), add_usage=insert_turns)
         try:
             await use(writer)
         finally:
@@ -97,6 +102,23 @@ def test_jobs_that_come_while_one_runs_share_the_next_commit_up_to_a_bound(tmp_p
         assert writer.commits == 1 + 3
 
     assert read_numbers_after(tmp_path / "file", use) == list(range(2 * MAX_GROUP_JOBS + 1))
+
+
+def test_usage_is_added_once_for_a_group_and_not_for_a_job_that_fails(tmp_path: Path) -> None:
+    async def use(writer: SqliteWriter) -> None:
+        ten, hundred = [UsageRow(turns=10)], [UsageRow(turns=100), UsageRow(turns=100)]
+        async with HeldWriter(writer):
+            added = [asyncio.ensure_future(writer.run(insert(n), usage=rows)) for n, rows in ((1, ten), (2, hundred))]
+            await asyncio.sleep(0)
+        await asyncio.gather(*added)
+        async with HeldWriter(writer):
+            failing = asyncio.ensure_future(writer.run(fail_after(insert(3), Fenced("no")), usage=hundred))
+            added = asyncio.ensure_future(writer.run(insert(4), usage=ten))
+            await asyncio.sleep(0)
+        await asyncio.gather(failing, added, return_exceptions=True)
+        assert isinstance(failing.exception(), Fenced)
+
+    assert read_numbers_after(tmp_path / "file", use) == [1, 2, 210, 4, 10]
 
 
 def test_a_job_that_fails_is_undone_alone(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import os
 import sqlite3
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from typing import Literal, TypeVar, get_args
 import msgspec
 
 from toolyard.core.errors import Misconfigured, StoreDown
+from toolyard.core.store import UsageRow
 from toolyard.stores.entries import build_closed_error
 from toolyard.stores.single_process import SingleProcessPorts
 from toolyard.stores.sqlite.schema import migrate
@@ -53,9 +54,14 @@ class StoreFile:
 class SqliteDatabase:
     """One SQLite file: a writer thread with group commit, and a reader thread."""
 
-    def __init__(self, file: StoreFile, background: Work[bool]) -> None:
+    def __init__(
+        self,
+        file: StoreFile,
+        background: Work[bool],
+        add_usage: Callable[[sqlite3.Connection, Sequence[UsageRow]], None],
+    ) -> None:
         self.reading = file.reading
-        self.writer = SqliteWriter(file.writing, file.path, file.resources, background)
+        self.writer = SqliteWriter(file.writing, file.path, file.resources, background, add_usage)
         self._path = file.path
         self._readers = file.readers
 

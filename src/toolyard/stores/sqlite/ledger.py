@@ -2,8 +2,7 @@
 
 import sqlite3
 from collections.abc import Mapping, Sequence
-
-from msgspec.structs import astuple
+from operator import add
 
 from toolyard.core.store import (
     BudgetBalance,
@@ -14,7 +13,7 @@ from toolyard.core.store import (
     UsageQuery,
     UsageRow,
 )
-from toolyard.core.store.ledger import ALL_TURNS, ORPHAN_S, USAGE_COUNTS, USAGE_KEYS, BudgetKey, list_key
+from toolyard.core.store.ledger import ALL_TURNS, ORPHAN_S, USAGE_COUNTS, USAGE_KEYS, BudgetKey, list_key, split_usage
 from toolyard.stores.sqlite.connections import SqlitePorts
 
 _KEY = "budget = ? AND scope = ? AND period = ?"
@@ -156,5 +155,9 @@ def end_turns(connection: sqlite3.Connection, conversation: str, settlements: Se
 
 def add_usage(connection: sqlite3.Connection, rows: Sequence[UsageRow]) -> None:
     """Add rows to the usage, in the transaction that stores the entries that they are about."""
+    sums: dict[tuple[int | str, ...], tuple[int, ...]] = {}
     for row in rows:
-        connection.execute(_ADD_USAGE, astuple(row))
+        keys, counts = split_usage(row)
+        sums[keys] = tuple(map(add, sums[keys], counts)) if keys in sums else counts
+    for keys, counts in sums.items():
+        connection.execute(_ADD_USAGE, (*keys, *counts))

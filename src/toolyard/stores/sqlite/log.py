@@ -7,11 +7,11 @@ from itertools import islice
 
 from toolyard.core.conversation.events import Entry
 from toolyard.core.errors import Fenced
-from toolyard.core.store import Append, FutureLike, SnapshotHead, SnapshotUpdate
+from toolyard.core.store import Append, FutureLike, SnapshotHead, SnapshotUpdate, UsageRow
 from toolyard.stores.entries import decode_batch, encode_batch, has_texts, select_catalog_entries
 from toolyard.stores.sqlite.catalog import project, touch_card
 from toolyard.stores.sqlite.connections import SqlitePorts
-from toolyard.stores.sqlite.ledger import add_usage, end_turns
+from toolyard.stores.sqlite.ledger import end_turns
 from toolyard.stores.sqlite.writer import Work
 
 # The fence: one statement compares the epoch and advances the sequence, in the transaction that inserts the batch. No
@@ -47,7 +47,7 @@ class SqliteLog(SqlitePorts):
         return self._database.writer.run_now(*_build_append(append))
 
     async def append(self, append: Append) -> bool:
-        return await self._database.write(*_build_append(append))
+        return await self._database.writer.run(*_build_append(append))
 
     async def read(self, conversation: str, after: int = 0, limit: int = 0) -> Sequence[Entry]:
         def query(connection: sqlite3.Connection) -> list[Entry]:
@@ -113,8 +113,8 @@ def _explain_fence(connection: sqlite3.Connection, conversation: str, epoch: int
     return f"entry {first} of conversation {conversation!r} is out of order: {last_seq + 1} comes next"
 
 
-def _build_append(append: Append) -> tuple[Work[bool], int]:
-    """Return the job that appends a batch, and its size in bytes. Its result is that the ownership is kept.
+def _build_append(append: Append) -> tuple[Work[bool], int, Sequence[UsageRow]]:
+    """Return the job that appends a batch, its size in bytes, and its usage. Its result is that the ownership is kept.
 
     Encoding happens here, in the caller's thread, so that the writer thread only runs statements.
     """
@@ -127,7 +127,7 @@ def _build_append(append: Append) -> tuple[Work[bool], int]:
     catalog_entries = select_catalog_entries(entries)
     updated_at = catalog_entries[-1].at if catalog_entries else None
     is_touched = updated_at is not None or has_texts(entries)
-    usage, settlements = append.usage, append.settlements
+    settlements = append.settlements
     row = (len(entries), append.wake_at, conversation, epoch, first)
     last = first + len(entries) - 1
 
@@ -140,10 +140,8 @@ def _build_append(append: Append) -> tuple[Work[bool], int]:
             project(connection, conversation, entry)
         if is_touched:
             touch_card(connection, conversation, updated_at)
-        if usage:
-            add_usage(connection, usage)
         if settlements:
             end_turns(connection, conversation, settlements)
         return False
 
-    return work, len(lines)
+    return work, len(lines), append.usage

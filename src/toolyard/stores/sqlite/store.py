@@ -10,7 +10,7 @@ from toolyard.stores.sqlite.access import SqliteAccess
 from toolyard.stores.sqlite.audit import SqliteAudit
 from toolyard.stores.sqlite.catalog import SqliteCatalog
 from toolyard.stores.sqlite.connections import SqliteDatabase, SqlitePorts, Synchronous, open_file
-from toolyard.stores.sqlite.ledger import SqliteLedger
+from toolyard.stores.sqlite.ledger import SqliteLedger, add_usage
 from toolyard.stores.sqlite.log import SqliteLog
 from toolyard.stores.sqlite.records import SqliteRecords
 from toolyard.stores.sqlite.search import SearchIndexer, SqliteSearch
@@ -52,7 +52,7 @@ class SqliteStore(
     async def open(cls, path: str | Path, synchronous: Synchronous = "NORMAL") -> "SqliteStore":
         """Open the file at `path` as its owner, creating it if needed. Raises StoreDown or Misconfigured."""
         indexer = SearchIndexer()
-        return cls(SqliteDatabase(open_file(Path(path), synchronous), indexer.step), indexer)
+        return cls(SqliteDatabase(open_file(Path(path), synchronous), indexer.step, add_usage), indexer)
 
     async def close(self) -> None:
         await self._database.writer.close()

@@ -8,7 +8,7 @@ import asyncio
 import errno
 import logging
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from time import monotonic
 from typing import TypeVar, cast
 
 from toolyard.core.errors import StoreDown
+from toolyard.core.store import UsageRow
 from toolyard.stores.entries import build_closed_error
 
 MAX_GROUP_JOBS = 512
@@ -72,6 +73,7 @@ def build_store_down(file: Path, error: sqlite3.Error | OSError) -> StoreDown:
 class _Job:
     work: Work[object]
     size_bytes: int
+    usage: Sequence[UsageRow]
     done: "asyncio.Future[object] | Outcome"
     outcome: object = None
 
@@ -132,10 +134,12 @@ class SqliteWriter:
         file: Path,
         resources: ExitStack,
         background: Callable[[sqlite3.Connection], bool] = lambda _: False,
+        add_usage: Callable[[sqlite3.Connection, Sequence[UsageRow]], None] = lambda _, __: None,
     ) -> None:
         """Take over the connection, and the resources to release in the writer's thread after its last commit.
 
         `background` does a step of work that can wait, in a transaction of its own, and returns whether more is left.
+        `add_usage` adds the rows of a group of jobs to the usage.
         """
         self.commits = 0
         self._connection = connection
@@ -149,6 +153,7 @@ class SqliteWriter:
         self._admission_lock = asyncio.Lock()
         self._has_room = asyncio.Event()
         self.closed = False
+        self._add_usage = add_usage
         self._background = background
         self._has_background = True
         self._background_at = monotonic()
@@ -156,26 +161,29 @@ class SqliteWriter:
         self._thread = Thread(target=self._serve, name="toolyard-writer", daemon=True)
         self._thread.start()
 
-    async def run(self, work: Work[_T], size_bytes: int = 0) -> _T:
-        """Return the result of `work` once it is committed. It runs even if the caller is cancelled meanwhile."""
-        if self._is_full or self._admission_lock.locked():
-            await self._wait_for_room(work, size_bytes)
-        return await self._submit(work, size_bytes)
+    async def run(self, work: Work[_T], size_bytes: int = 0, usage: Sequence[UsageRow] = ()) -> _T:
+        """Return the result of `work` once it is committed. It runs even if the caller is cancelled meanwhile.
 
-    def run_now(self, work: Work[bool], size_bytes: int = 0) -> Outcome | None:
+        The `usage` of all jobs in a group is added in one statement for each row that it changes.
+        """
+        if self._is_full or self._admission_lock.locked():
+            await self._wait_for_room(work, size_bytes, usage)
+        return await self._submit(work, size_bytes, usage)
+
+    def run_now(self, work: Work[bool], size_bytes: int = 0, usage: Sequence[UsageRow] = ()) -> Outcome | None:
         """Submit `work` and return its outcome to come; if the queue is full, return None and do not submit it."""
         # While others wait for room (they hold the lock), a job must not overtake them.
         if self._is_full or self._admission_lock.locked():
             return None
         outcome = Outcome()
-        self._put(_Job(work, size_bytes, outcome))
+        self._put(_Job(work, size_bytes, usage, outcome))
         return outcome
 
     @property
     def _is_full(self) -> bool:
         return self.queued_jobs >= MAX_QUEUED_JOBS or self._queued_bytes >= MAX_QUEUED_BYTES
 
-    async def _wait_for_room(self, work: Work[object], size_bytes: int) -> None:
+    async def _wait_for_room(self, work: Work[object], size_bytes: int, usage: Sequence[UsageRow]) -> None:
         """Wait until the queue has room, in the order of arrival."""
         try:
             async with self._admission_lock:
@@ -186,7 +194,7 @@ class SqliteWriter:
             # A queued job is committed even if its caller is cancelled. The same holds here, so that the outcome does
             # not depend on how full the queue was.
             if not self.closed:
-                self._submit(work, size_bytes).cancel()
+                self._submit(work, size_bytes, usage).cancel()
             raise
 
     async def close(self) -> None:
@@ -197,9 +205,9 @@ class SqliteWriter:
         await asyncio.shield(self._stopped)  # a cancelled caller must not cancel the future that others wait for
         self._thread.join()
 
-    def _submit(self, work: Work[_T], size_bytes: int) -> asyncio.Future[_T]:
+    def _submit(self, work: Work[_T], size_bytes: int, usage: Sequence[UsageRow]) -> asyncio.Future[_T]:
         done: asyncio.Future[_T] = self._loop.create_future()
-        self._put(_Job(work, size_bytes, cast("asyncio.Future[object]", done)))
+        self._put(_Job(work, size_bytes, usage, cast("asyncio.Future[object]", done)))
         return done
 
     def _put(self, job: _Job) -> None:
@@ -278,19 +286,18 @@ class SqliteWriter:
 
         Failures are rare, so the first attempt saves the cost of savepoints.
         """
-        error = self._transact(group, self._run_work)
+        error = self._transact(group, self._run_all)
         if error is not None and len(group) > 1:
-            error = self._transact(group, self._attempt)
+            error = self._transact(group, self._attempt_each)
         if error is not None:
             for job in group:
                 job.outcome = self._to_store_error(error)
 
-    def _transact(self, group: list[_Job], attempt: Callable[[Work[object]], object]) -> Exception | None:
+    def _transact(self, group: list[_Job], run: Callable[[list[_Job]], None]) -> Exception | None:
         """Run and commit the jobs; return the error if nothing was committed."""
         try:
             self._connection.execute("BEGIN IMMEDIATE")
-            for job in group:
-                job.outcome = attempt(job.work)
+            run(group)
             self._connection.execute("COMMIT")
             self.commits += 1
             self._has_background, self._background_pause_s = True, BACKGROUND_PAUSE_S
@@ -300,21 +307,24 @@ class SqliteWriter:
             return error
         return None
 
-    def _run_work(self, work: Work[object]) -> object:
-        return work(self._connection)
+    def _run_all(self, group: list[_Job]) -> None:
+        for job in group:
+            job.outcome = job.work(self._connection)
+        if usage := [row for job in group for row in job.usage]:
+            self._add_usage(self._connection, usage)
 
-    def _attempt(self, work: Work[object]) -> object:
+    def _attempt_each(self, group: list[_Job]) -> None:
         execute = self._connection.execute
-        execute("SAVEPOINT job")
-        try:
-            outcome = work(self._connection)
-        except Exception as error:
-            if not self._connection.in_transaction:
-                raise  # SQLite has rolled back the whole transaction, for example on a full disk
-            execute("ROLLBACK TO job")
-            outcome = self._to_store_error(error)
-        execute("RELEASE job")
-        return outcome
+        for job in group:
+            execute("SAVEPOINT job")
+            try:
+                self._run_all([job])
+            except Exception as error:
+                if not self._connection.in_transaction:
+                    raise  # SQLite has rolled back the whole transaction, for example on a full disk
+                execute("ROLLBACK TO job")
+                job.outcome = self._to_store_error(error)
+            execute("RELEASE job")
 
     def _to_store_error(self, error: Exception) -> Exception:
         return build_store_down(self._file, error) if isinstance(error, sqlite3.Error) else error
