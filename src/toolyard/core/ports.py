@@ -389,9 +389,9 @@ class Verdict(Struct, frozen=True):
     terms: ApprovalTerms | None = None
     """Who may decide, for `ask`; None means what the tool says."""
 
-    def raise_to(self, floor: "Verdict | None") -> "Verdict":
+    def raise_to(self, floor: "Verdict") -> "Verdict":
         """Return the stricter of this verdict and a floor, which no rule lowers: deny, then ask, then allow."""
-        return floor if floor and STRICTNESS[floor.decision] > STRICTNESS[self.decision] else self
+        return floor if STRICTNESS[floor.decision] > STRICTNESS[self.decision] else self
 
 
 class PolicyRequest(Struct, frozen=True, kw_only=True):

@@ -65,8 +65,10 @@ class LogLine:
     def __str__(self) -> str:
         text = f"correlation_id={format_value(self.correlation_id or '-')} | "
         for name, value in self._fields.items():
-            if value or isinstance(value, int | float):
-                text += f"{name}={_format_field(value)} | "
+            if type(value) is str and 0 < len(value) <= MAX_CACHED_CHARS:  # most values
+                text += f"{name}={_format_short_text(value)} | "
+            elif not _is_empty(value):
+                text += f"{name}={format_value(redact(value))} | "
         return text + self.event
 
 
@@ -175,13 +177,6 @@ def shorten_text(text: str) -> str:
     return clean if len(clean) <= MAX_VALUE_CHARS else f"{clean[:MAX_VALUE_CHARS]}…"
 
 
-def _format_field(value: object) -> str:
-    """Return a value in a line of text, redacted and bounded."""
-    if type(value) is str and len(value) <= MAX_CACHED_CHARS:
-        return _format_short_text(value)
-    return str(value) if type(value) in (int, float) else format_value(redact(value))
-
-
 @lru_cache(maxsize=4096)  # ids and names come in many lines, and looking for secrets costs more than all the rest
 def _format_short_text(text: str) -> str:
     return text if _OWN_ID.fullmatch(text) else format_value(shorten_text(text))
@@ -217,7 +212,7 @@ class LineFormatter(logging.Formatter):
         return line
 
     def format_line(self, at: float, level: str, logger: str, line: LogLine) -> str:
-        return f"{_format_time(at)} [{level:<5}] {line}"
+        return f"{_format_time(at)} [{level:<5}] {line!s}"
 
 
 class JsonFormatter(logging.Formatter):
@@ -274,13 +269,15 @@ class StderrHandler(logging.Handler):
 
     def write_line(self, logger: logging.Logger, level: int, line: LogLine) -> None:
         """Write a line for which there is no record."""
-        self.acquire()
         try:
-            self._gather(level, self._format_line(time.time(), logging.getLevelName(level), logger.name, line))
+            text = self._format_line(time.time(), logging.getLevelName(level), logger.name, line)
+            self.acquire()
+            try:
+                self._gather(level, text)
+            finally:
+                self.release()
         except Exception:
             self.handleError(_make_record(logger, level, line))
-        finally:
-            self.release()
 
     def _gather(self, level: int, line: str) -> None:
         text = f"{self.redactor.redact_text(line)}\n"

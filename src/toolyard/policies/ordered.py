@@ -1,8 +1,8 @@
 """A policy of ordered rules: the first verdict wins, else the tool's default applies. A rule that fails denies."""
 
 import logging
-from collections.abc import Sequence
-from typing import NamedTuple, cast
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from toolyard.core.ports import CheckedRule, PolicyRequest, Rule, Verdict, build_checked_rule
 from toolyard.core.settings.divisions import NO_DIVISIONS, Divisions, find_division
@@ -138,7 +138,7 @@ class OrderedPolicy:
         return checks
 
 
-def _get_name(rule: Rule) -> str:
+def _get_name(rule: Callable[[PolicyRequest], object]) -> str:
     return getattr(rule, "__name__", type(rule).__name__)
 
 
@@ -147,9 +147,9 @@ def _is_asked(request: PolicyRequest) -> bool:
     return bool(asked_tools) and tool.venue != "client" and not asked_tools.isdisjoint(("*", *tool.names))
 
 
-def _ask_rule(rule: Rule, request: PolicyRequest) -> Verdict | None:
+def _ask_rule(rule: Callable[[PolicyRequest], object], request: PolicyRequest) -> Verdict | None:
     try:
-        verdict = cast(object, rule(request))
+        verdict = rule(request)
     except Exception:  # fail closed, and say so
         _log.exception("rule %s failed for tool %s; denied", _get_name(rule), request.tool.name)
         return Verdict("deny", f"the rule {_get_name(rule)} failed")

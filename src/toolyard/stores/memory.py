@@ -137,8 +137,10 @@ class MemoryStore(SingleProcessPorts):
             self._project(conversation, catalog_entries)
         row.entries.extend(entries)
         row.wake_at = append.wake_at
-        self._data.ledger.add_usage(append.usage)
-        self._data.ledger.end_turns(conversation, append.settlements)
+        if append.usage:
+            self._data.ledger.add_usage(append.usage)
+        if append.settlements:
+            self._data.ledger.end_turns(conversation, append.settlements)
         return _STORED
 
     async def append(self, append: Append) -> bool:

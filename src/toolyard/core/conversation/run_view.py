@@ -303,7 +303,8 @@ class RunView(Struct, kw_only=True):
     def _apply_entry(self, entry: Entry) -> None:
         event = entry.event
         if is_call_event(event):
-            self._resume()
+            if self.status == "waiting":
+                self._resume()
             if isinstance(event, CallEnded):
                 self._close_call(event)
             elif (call := self.calls.get(event.call_id)) is not None:
@@ -325,8 +326,7 @@ class RunView(Struct, kw_only=True):
                 assert_never(event)
 
     def _resume(self) -> None:
-        if self.status == "waiting":
-            self.status, self.waiting_for, self.awaited_budget = "running", (), ""
+        self.status, self.waiting_for, self.awaited_budget = "running", (), ""
 
     def _close_call(self, event: CallEnded) -> None:
         result = event.result
@@ -353,7 +353,8 @@ class RunView(Struct, kw_only=True):
 
     def _apply_turn_event(self, event: TurnEvent) -> None:
         if isinstance(event, TurnStarted):
-            self._resume()
+            if self.status == "waiting":
+                self._resume()
             self._start_turn(event.number)
             return
         if not self.turns:  # the view began in the middle of the run
@@ -393,7 +394,8 @@ class RunView(Struct, kw_only=True):
                 self.status, self.correlation_id = "running", entry.correlation_id
                 self.language = event.language or (self.request.caller.locale if self.request else "")
             case StopRequested():
-                self._resume()
+                if self.status == "waiting":
+                    self._resume()
                 self.stop = self.stop if event.call_id else event
             case RunSuspended():
                 self.status, self.waiting_for, self.awaited_budget = "waiting", event.waiting_for, event.budget

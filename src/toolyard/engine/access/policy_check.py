@@ -149,7 +149,8 @@ class PolicyCheck:
             find_denial(entry.hooks.authorize, get_caller(state)),
             self._find_revocation_floor(state),
         ):
-            verdict = verdict.raise_to(floor)
+            if floor is not None:
+                verdict = verdict.raise_to(floor)
         return verdict
 
     def _find_revocation_floor(self, state: State) -> Verdict | None:

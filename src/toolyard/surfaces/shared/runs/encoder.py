@@ -85,7 +85,8 @@ class RunEncoder(ObjectFraming):
         view = self._view.apply(published)
         self.over = is_at_rest(self._view, published.seq, self._log_end)
         if view is not None and (self.over or not isinstance(published.event, RunSuspended)):
-            return self._encode_wait_in_front(published) + encode_objects(published, cursor, view, self._notices)
+            objects = encode_objects(published, cursor, view, self._notices)
+            return self._encode_wait_in_front(published) + objects if self._runs_in_front is not None else objects
         if self.over:
             # Other runs were queued since this one was suspended: only now it is certain that it still waits.
             objects = build_wait(self._view, self._notices)
@@ -129,7 +130,8 @@ def encode_objects(item: Published, cursor: Cursor, view: RunView, notices: RunN
     if isinstance(item, TextAppended):  # the hot path: bytes only, without a dict
         content = msgspec.json.encode(item.text)
         return b'id: %b\ndata: {"type":"text.delta","content":%b}\n\n' % (str(cursor).encode(), content)
-    return frame_objects(build_objects(item, view, notices), cursor)
+    objects = build_objects(item, view, notices)
+    return frame_objects(objects, cursor) if objects else b""
 
 
 def frame_objects(objects: Sequence[StreamObject], cursor: Cursor) -> bytes:
