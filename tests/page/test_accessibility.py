@@ -217,7 +217,6 @@ PAGES = {
     "tools": "stock",
     "tools/switch": "Call switch",
     "servers": "running",
-    "setup": "Test with a request",
     "traces": "lights",
     "inbox": "Waiting for you",
     "live": "needs approval",

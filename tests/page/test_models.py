@@ -1,4 +1,4 @@
-"""The model of a conversation: shown, chosen and remembered, and tested with a real request."""
+"""The model of a conversation: shown, chosen and remembered."""
 
 from collections.abc import Generator
 
@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Route, expect
 
 from page.site import Site, is_title_request, start_site
-from page.window import Window, Windows, pick
+from page.window import Window, Windows
 from surfaces.api_client import Json
 from toolyard.core.ports import Model
 from toolyard.testing import Scripted, fail, say
@@ -73,18 +73,3 @@ def test_a_new_conversation_begins_with_the_model_that_was_chosen(windows: Windo
     window.send("who?")
     expect(window.thread.get_by_text("the key is wrong")).to_be_visible()
     expect(window.button("Model: beta")).to_be_visible()
-
-
-def test_a_model_is_tested_with_a_real_request(windows: Windows, server: Site) -> None:
-    windows.expected_complaint = "502"
-    window = open_without_a_key(windows, server)
-    page = window.page
-    page.goto(f"{server.url}/#/setup")
-    window.button("Test with a request").click()
-    expect(page.get_by_text("It works: answered “I am ollama:alpha.”")).to_be_visible()
-    pick(page.get_by_role("combobox", name="Model", exact=True), "ollama:beta")
-    window.button("Test with a request").click()
-    expect(page.get_by_text("the key is wrong")).to_be_visible()
-    pick(page.get_by_role("combobox", name="Model", exact=True), "anthropic:gamma")
-    expect(page.get_by_text("needs ANTHROPIC_API_KEY")).to_be_visible()
-    expect(window.button("Test with a request")).to_be_disabled()

@@ -14,7 +14,6 @@ import { DocumentTitle } from "./title"
 import { LocaleContext, getPreferredLanguage, createTranslate, useTranslate, type Language } from "../locales"
 
 const Inbox = lazy(() => import("../traces/Inbox"))
-const Setup = lazy(() => import("../setup/Setup"))
 const Tools = lazy(() => import("../tools/Tools"))
 const Servers = lazy(() => import("../tools/Servers"))
 const Traces = lazy(() => import("../traces/Traces"))
@@ -79,7 +78,6 @@ function AppContent({ theme, setLanguage }: { theme: ReturnType<typeof useTheme>
           <Suspense fallback={<LoadingScreen offline={false} />}>
             {route.page === "chat" && <Chat id={route.id} item={route.item} find={route.find} />}
             {route.page === "inbox" && <Inbox />}
-            {route.page === "setup" && <Setup />}
             {route.page === "tools" && <Tools name={route.id} />}
             {route.page === "servers" && <Servers id={route.id} />}
             {route.page === "traces" && <Traces id={route.id} />}

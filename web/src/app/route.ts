@@ -20,10 +20,9 @@ export type Route =
   | { page: "overview"; id: string }
   | { page: "audit"; id: string }
   | { page: "administration"; id: string }
-  | { page: "setup"; id: string }
   | { page: "shared"; id: string }
 
-export const ROUTE_PAGES = ["chat", "inbox", "tools", "servers", "traces", "live", "usage", "overview", "audit", "administration", "setup", "shared"] as const
+export const ROUTE_PAGES = ["chat", "inbox", "tools", "servers", "traces", "live", "usage", "overview", "audit", "administration", "shared"] as const
 
 export function parseRoute(hash: string): Route {
   const [name = "", ...segments] = hash.replace(/^#\/?/, "").split("/")

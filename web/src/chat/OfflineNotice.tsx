@@ -10,7 +10,7 @@ export function isIntroduced(view: ConversationView): boolean {
   return first?.kind === "turn" && (first.open || first.model === OFFLINE_MODEL)
 }
 
-/** A line that says that no language model answers here, with a link to what connects one: the first steps of an administrator, or how it is done. */
+/** A line that says that no language model answers here, and how one is connected: by the first steps of an administrator. */
 export function OfflineNotice({ model }: { model: string }) {
   const t = useTranslate()
   const models = useModels()
@@ -19,7 +19,7 @@ export function OfflineNotice({ model }: { model: string }) {
   if (id !== OFFLINE_MODEL) return null
   return (
     <p className="offline-notice">
-      {t("offline.line")} {admin ? <a href={buildHref("administration", "start")}>{t("offline.setUp")}</a> : <a href={buildHref("setup")}>{t("offline.connect")}</a>}
+      {t("offline.line")} {admin ? <a href={buildHref("administration", "start")}>{t("offline.setUp")}</a> : t("offline.askAdmin")}
     </p>
   )
 }
