@@ -227,7 +227,7 @@ class Yard:
             interrupt=options.get("interrupt", False),
         )
         start = replace(start, may_name_address=True)
-        return Run(self.service, conversation or self._opened_app.clock.new_id("conversation"), start, output)
+        return Run(self.service, conversation, start, output)
 
     @overload
     async def ask(self, message: MessageInput, *, output_type: type[T], **options: Unpack[RunOptions]) -> T: ...

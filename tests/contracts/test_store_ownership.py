@@ -39,6 +39,21 @@ async def each_claim_raises_the_epoch_of_its_conversation(store: Store) -> None:
     assert (again.epoch, new.epoch > 0) == (first + 3, True)
 
 
+async def a_new_conversation_belongs_to_whom_it_was_made_for(store: Store) -> None:
+    answer = await store.claim_new("c")
+    assert isinstance(answer, Claim)
+    assert (answer.last_seq, answer.has_forwarded, answer.deaths) == (0, False, 0)
+    opening = Append(
+        conversation="c", epoch=answer.epoch, entries=make_entries("c", 1, 2), opens=answer.is_unwritten, wake_at=5.0
+    )
+    await store.append(opening)
+    await append(store, "c", answer.epoch, make_entries("c", 3), 7.0, release=True)
+    assert await find_due(store, 6.0) == ([], 7.0)
+    assert await claim(store, "c") == answer.epoch + 1
+    await assert_refused(Fenced, append(store, "c", answer.epoch, make_entries("c", 4), None))
+    assert await read_seqs(store, "c") == [1, 2, 3]
+
+
 async def a_store_by_itself_has_no_other_replicas(store: Store) -> None:
     await claim(store, "c")
     assert await store.count_other_replicas() == 0
@@ -108,6 +123,7 @@ class NoWakeUpStore(MemoryStore):
 
 BROKEN_BY: dict[Promise, type[MemoryStore]] = {
     each_claim_raises_the_epoch_of_its_conversation: SharedEpochStore,
+    a_new_conversation_belongs_to_whom_it_was_made_for: NoWakeUpStore,
     a_store_by_itself_has_no_other_replicas: CountsItselfStore,
     a_claim_tells_where_the_log_ends_and_keeps_the_wake_up: NoWakeUpStore,
     what_is_due_is_named_and_what_is_next_is_timed: NoWakeUpStore,

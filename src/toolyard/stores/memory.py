@@ -158,6 +158,9 @@ class MemoryStore(SingleProcessPorts):
         row.epoch = abs(row.epoch) + 1
         return Claim(conversation=conversation, epoch=row.epoch, last_seq=len(row.entries))
 
+    async def claim_new(self, conversation: str) -> Claim:
+        return await self.claim(conversation)
+
     async def claim_many(self, conversations: Sequence[str]) -> Sequence[Claim]:
         return [await self.claim(conversation) for conversation in conversations]
 

@@ -21,6 +21,7 @@ from stores.sqlite.opening import open_store
 from support import append_entries, claim_epoch
 from toolyard.core.conversation.events import Entry, StopRequested
 from toolyard.core.errors import Fenced, Misconfigured, StoreDown
+from toolyard.core.store import Append
 from toolyard.stores.sqlite import SqliteStore
 from toolyard.stores.sqlite.schema import SCHEMA_VERSION
 
@@ -222,6 +223,34 @@ async def test_appends_that_come_together_share_commits_and_a_fenced_one_hurts_n
         assert 0 < store.commits - before < 20
         assert [type(outcome) for outcome in outcomes] == [type(None), Fenced] * 100
         assert [len(await store.read(name)) for name in names] == [1, 0] * 100
+
+
+async def test_a_new_conversation_is_written_with_its_first_entries_only(tmp_path: Path) -> None:
+    async with open_store(tmp_path / "store.db") as store:
+        before = store.commits
+        claims = [await store.claim_new(name) for name in ("c", "taken", "deleted", "torn")]
+        assert store.commits == before
+        await append_entries(store, "taken", await claim_epoch(store, "taken"), make_entries(1), None)
+        await append_entries(store, "deleted", await claim_epoch(store, "deleted"), make_entries(1), None)
+        await store.delete_conversation("deleted")
+        first = {"c": 1, "taken": 1, "deleted": 1, "torn": 2}
+        outcomes = await asyncio.gather(
+            *(
+                store.append(
+                    Append(
+                        conversation=claim.conversation,
+                        epoch=claim.epoch,
+                        entries=make_entries(first[claim.conversation]),
+                        opens=claim.is_unwritten,
+                    )
+                )
+                for claim in claims
+            ),
+            return_exceptions=True,
+        )
+        assert [type(outcome) for outcome in outcomes] == [bool, Fenced, Fenced, Fenced]
+        assert [len(await store.read(name)) for name in first] == [1, 1, 0, 0]
+        assert store.commits == before + 6
 
 
 async def test_a_file_of_a_newer_version_is_refused(store_path: Path) -> None:

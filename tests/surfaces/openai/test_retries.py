@@ -12,6 +12,7 @@ from surfaces.api_client import Json, build_yard
 from surfaces.http_server import connect_client
 from surfaces.openai.clients import HELLO, Served, answer_calls, define_tool, list_calls, list_exchange, serve_script
 from toolyard import tool
+from toolyard.stores.memory import MemoryStore
 from toolyard.testing import Script, call, fail, say, together
 
 PHOTO = define_tool("take_photo", of={"type": "string"})
@@ -49,6 +50,19 @@ async def test_a_retry_joins_the_run_and_a_new_request_with_the_same_body_does_n
         last = await served.complete(extra_headers=RETRY)
         assert last.id == second.id
     assert effects == ["charged 1", "charged 2"]
+
+
+async def test_a_request_that_is_no_retry_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[str] = []
+
+    async def note(_: MemoryStore, key: str) -> None:
+        searched.append(key)
+
+    monkeypatch.setattr(MemoryStore, "find_request", note)
+    async with serve([say("one")]) as served:
+        await served.complete()
+    [beginning] = searched
+    assert len(beginning) == 40, "what the keys of all its sendings begin with"
 
 
 async def test_a_retry_with_another_body_or_of_another_caller_is_a_new_request() -> None:

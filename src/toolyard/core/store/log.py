@@ -35,6 +35,8 @@ class Append(Struct, frozen=True, kw_only=True, eq=False):
     epoch: int
     entries: Sequence[Entry] = ()
     """Numbered on from the last stored entry; without any only the other fields take effect."""
+    opens: bool = False
+    """Whether the ownership is written with it: the claim was left unwritten, and nothing was appended since."""
     wake_at: float | None = None
     """When the conversation must be driven again: 0 means now, None never."""
     answers: Sequence[CommandAnswer] = ()

@@ -23,6 +23,8 @@ class Claim(Struct, frozen=True, kw_only=True):
     """How many owners died with the run that is open now."""
     followers: tuple[str, ...] = ()
     """The other replicas whose readers follow the conversation."""
+    is_unwritten: bool = False
+    """Whether the first append writes the ownership as well: until then the store has nothing of the conversation."""
 
 
 class OwnedElsewhere(Struct, frozen=True):
@@ -96,6 +98,13 @@ class Claims(Sharing, Protocol):
         """Become the owner under a new epoch, unless another replica owns the conversation and its lease holds.
 
         Raises StoreDown, or Unavailable for a conversation that several owners died with and that has to wait.
+        """
+        ...
+
+    async def claim_new(self, conversation: str) -> Claim | OwnedElsewhere:
+        """Claim a conversation whose id was made just now, so that no other process knows of it.
+
+        A store may leave the writing to the first append, which is refused as Fenced if the id is known after all.
         """
         ...
 

@@ -246,6 +246,7 @@ class Journal:
             conversation=self.conversation,
             epoch=self.epoch,
             entries=self._staged,
+            opens=self.claim.is_unwritten and not self.readers.stored,
             wake_at=self.state.wake_at,
             answers=self._answers,
             usage=self._spending.usage,

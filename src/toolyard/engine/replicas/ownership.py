@@ -88,10 +88,11 @@ class Driver:
     def is_opening(self, conversation: str) -> bool:
         return conversation in self._opening
 
-    async def open_journal(self, conversation: str) -> Journal | OwnedElsewhere:
+    async def open_journal(self, conversation: str, *, is_new: bool = False) -> Journal | OwnedElsewhere:
         """Return the journal of a conversation, claiming the conversation if this process has no working journal of it.
 
-        Return OwnedElsewhere if another replica owns it. Raises StoreDown, or Unavailable while the server is stopping.
+        Return OwnedElsewhere if another replica owns it. The id of a new one was made just now, in this process. Raises
+        StoreDown, or Unavailable while the server is stopping.
         """
         while True:
             # Concurrent requests share one claim: a second one would raise the epoch again and fence the journal that
@@ -111,7 +112,7 @@ class Driver:
         with self._begin_opening((conversation,)):
             # Claim first, then read: the new epoch fences the previous owner, so that no entry can be added to the log
             # after it was read.
-            claim = await self._store.claim(conversation)
+            claim = await (self._store.claim_new(conversation) if is_new else self._store.claim(conversation))
             return claim if isinstance(claim, OwnedElsewhere) else await self._open_claimed(claim)
 
     async def _still_owns(self, journal: Journal) -> bool:

@@ -29,7 +29,9 @@ class Run(Generic[OutputT]):
     def __init__(
         self, service: "Service", conversation: str, start: Start, output_type: OutputType[OutputT] | None = None
     ) -> None:
-        self.conversation = conversation
+        """Without a conversation, the run is in a new one."""
+        self.conversation = conversation or service.clock.new_id("conversation")
+        self._is_new = not conversation
         self.id = start.run_id
         self.correlation_id = start.correlation_id
         self._service = service
@@ -111,7 +113,7 @@ class Run(Generic[OutputT]):
         """Start the run, or follow it from its start if it was started before. The caller detaches the reader."""
         async with self._starting:  # a second iteration waits until the run has its place in the log
             if self._from is None:
-                started = await self._service.runs.start(self.conversation, self._start)
+                started = await self._service.runs.start(self.conversation, self._start, is_new=self._is_new)
                 self.conversation, self.id, self.repeated = started.conversation, started.run_id, started.repeated
                 self._from = started.reader.cursor
                 return started.reader

@@ -86,16 +86,19 @@ class Runs:
             may_open=may_open,
         )
 
-    async def start(self, conversation: str, command: Start, *, include_argument_deltas: bool = True) -> StartedRun:
+    async def start(
+        self, conversation: str, command: Start, *, is_new: bool = False, include_argument_deltas: bool = True
+    ) -> StartedRun:
         """Submit a Start and follow the conversation from right before it. The caller detaches the reader.
 
-        If the command's request took effect before, the earlier run is followed, as `repeat_request` does.
+        The id of a new conversation was made for this command. If the command's request took effect before, the earlier
+        run is followed, as `repeat_request` does.
         """
         if record := await self._conversations.find_request(command.request):
             return await self.repeat(record, command.correlation_id, include_argument_deltas=include_argument_deltas)
         # Claim before following: a reader that follows without a claim would have to move to the journal at once. If
         # another replica owns the conversation, its log is followed.
-        await self._driver.open_journal(conversation)
+        await self._driver.open_journal(conversation, is_new=is_new)
         reader = await self._conversations.follow(conversation, include_argument_deltas=include_argument_deltas)
         try:
             record = await self._conversations.submit_once(conversation, command)

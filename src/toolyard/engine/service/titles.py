@@ -96,7 +96,7 @@ class Titles:
         )
         message = UserMessage(id=clock.new_id("item"), at=clock.now(), parts=(TextPart(text=quoted),))
         start = self._runs.build_start(caller, (message,), correlation_id=entry.correlation_id, settings=settings)
-        started = await self._runs.start(clock.new_id("conversation"), start)
+        started = await self._runs.start(clock.new_id("conversation"), start, is_new=True)
         view, log_end = RunView(run_id=started.run_id), started.reader.end
         try:
             async for item in started.reader:

@@ -121,6 +121,9 @@ class PostgresClaims(LeasedPorts):
                 return answer
         raise Unavailable("the conversation is changing its owner; try again in a moment")
 
+    async def claim_new(self, conversation: str) -> Claim | OwnedElsewhere:
+        return await self.claim(conversation)
+
     async def claim_many(self, conversations: Sequence[str]) -> Sequence[Claim]:
         self._database.require_up(to_write=True)
         if not conversations:

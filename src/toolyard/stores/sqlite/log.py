@@ -20,6 +20,8 @@ from toolyard.stores.sqlite.writer import Work
 _ADVANCE = """UPDATE conversations
 SET last_seq = last_seq + ?1, wake_at = ?2
 WHERE id = ?3 AND epoch = ?4 AND epoch > 0 AND (?1 = 0 OR last_seq + 1 = ?5)"""
+_OPEN = """INSERT INTO conversations (last_seq, wake_at, id, epoch)
+SELECT ?1, ?2, ?3, ?4 WHERE ?5 <= 1 ON CONFLICT DO NOTHING"""
 _INSERT = "INSERT INTO batches (conversation, last_seq, entries) VALUES (?, ?, ?)"
 _READ = "SELECT entries FROM batches WHERE conversation = ? AND last_seq > ? ORDER BY last_seq"
 _PUT = """INSERT OR REPLACE INTO blobs (conversation, handle, body) SELECT ?1, ?2, ?3
@@ -132,7 +134,8 @@ def _build_append(append: Append) -> tuple[Work[bool], int, Sequence[UsageRow]]:
     last = first + len(entries) - 1
 
     def work(connection: sqlite3.Connection) -> bool:
-        if not connection.execute(_ADVANCE, row).rowcount:
+        written = connection.execute(_OPEN if append.opens else _ADVANCE, row)
+        if not written.rowcount:
             raise Fenced(_explain_fence(connection, conversation, epoch, first))
         if lines:
             connection.execute(_INSERT, (conversation, last, lines))

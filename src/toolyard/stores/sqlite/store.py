@@ -15,8 +15,6 @@ from toolyard.stores.sqlite.log import SqliteLog
 from toolyard.stores.sqlite.records import SqliteRecords
 from toolyard.stores.sqlite.search import SearchIndexer, SqliteSearch
 
-# The first epoch of a row is the time in milliseconds: a conversation that was copied from another store never has an
-# epoch that an owner had there.
 _CLAIM = """INSERT INTO conversations (id, epoch) VALUES (?, ?)
 ON CONFLICT (id) DO UPDATE SET epoch = abs(epoch) + 1 RETURNING epoch, last_seq"""
 _DUE = """SELECT * FROM (SELECT id, wake_at FROM conversations WHERE wake_at <= ?1 ORDER BY wake_at LIMIT ?2)
@@ -30,10 +28,14 @@ class SqliteClaims(SqlitePorts):
         (claim,) = await self.claim_many((conversation,))
         return claim
 
+    async def claim_new(self, conversation: str) -> Claim:
+        self._require_open()
+        return Claim(conversation=conversation, epoch=_build_first_epoch(), is_unwritten=True)
+
     async def claim_many(self, conversations: Sequence[str]) -> Sequence[Claim]:
         def work(connection: sqlite3.Connection) -> list[Claim]:
-            now_ms = time.time_ns() // 1_000_000
-            rows = [(id, *connection.execute(_CLAIM, (id, now_ms)).fetchone()) for id in conversations]
+            epoch = _build_first_epoch()
+            rows = [(id, *connection.execute(_CLAIM, (id, epoch)).fetchone()) for id in conversations]
             return [Claim(conversation=id, epoch=epoch, last_seq=last_seq) for id, epoch, last_seq in rows]
 
         return await self._database.write(work)
@@ -41,6 +43,12 @@ class SqliteClaims(SqlitePorts):
     async def find_due(self, now: float, limit: int) -> tuple[Sequence[str], float | None]:
         *due, (_, later) = await self._database.fetch(_DUE, now, limit)
         return [conversation for conversation, _ in due], later
+
+
+def _build_first_epoch() -> int:
+    # The time in milliseconds: a conversation that was copied from another store never has an epoch that an owner had
+    # there.
+    return time.time_ns() // 1_000_000
 
 
 class SqliteStore(

@@ -194,7 +194,9 @@ class RequestHandler:
         conversation = conversation_id or service.clock.new_id("conversation")
         for source in sources:
             await service.conversations.copy_blobs(source, conversation, input)
-        started = await service.runs.start(conversation, start, include_argument_deltas=False)
+        started = await service.runs.start(
+            conversation, start, is_new=not conversation_id, include_argument_deltas=False
+        )
         reader = started.reader
         if started.repeated and self._cursor is not None:
             reader.detach()

@@ -165,7 +165,7 @@ class ToolCallHandler:
         if start is None:
             return await self._service.conversations.follow(self._conversation, after)
         async with admit_once(self._service, self._peer.caller, start.request):
-            started = await self._service.runs.start(self._conversation, start)
+            started = await self._service.runs.start(self._conversation, start, is_new=True)
         if started.repeated:
             await self._join(started)
         return started.reader

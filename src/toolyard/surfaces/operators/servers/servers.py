@@ -269,7 +269,7 @@ async def call_tool(request: HttpRequest, server_id: PathId, data: JSONBody[Tool
         settings=Settings(title=f"{tool.name} on {server_id}", unlisted=True),
         request=await read_request_key(request),
     )
-    run = Run(service, clock.new_id("conversation"), start)
+    run = Run(service, "", start)
     async with admit_once(service, context.caller, start.request) as headers:
         answer = _build_answer(await run.wait_for_rest(), card, tool)
     if run.repeated:

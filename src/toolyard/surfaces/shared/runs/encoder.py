@@ -149,7 +149,7 @@ async def start_and_stream(
 
     An error of the start is raised here, before the response has begun, and so is a failure before the model answers.
     """
-    started = await service.runs.start(conversation, start, include_argument_deltas=False)
+    started = await service.runs.start(conversation, start, is_new=start.may_open, include_argument_deltas=False)
     try:
         # A conversation that the request has opened has no run in front.
         runs_in_front = None if start.may_open else await _load_runs_in_front(service, started)

@@ -61,7 +61,8 @@ class RequestIdentity(Struct, frozen=True, kw_only=True):
         # Requests with the same body that are not sent again by the client itself are requests of their own.
         time = f"{int(clock.now() * 1000):0{_TIME_DIGITS}x}"[-_TIME_DIGITS:]
         random = clock.new_id("request")[-_RANDOM_DIGITS:]
-        return RequestKey(key_hash=f"{self.prefix}{time}{random}", body_hash=self.body_hash, kept_s=KEPT_S)
+        key_hash = f"{self.prefix}{time}{random}"
+        return RequestKey(key_hash=key_hash, body_hash=self.body_hash, kept_s=KEPT_S, is_unique=True)
 
 
 async def identify_request(

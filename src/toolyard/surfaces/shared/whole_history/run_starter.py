@@ -229,7 +229,7 @@ class RunStarter:
         start = self._build_start(context, request, key, settings=settings)
         start = replace(start, chooses_tools=request.server_tools is not None)
         include_deltas = bool(request.tools or request.native)
-        return await service.runs.start(conversation, start, include_argument_deltas=include_deltas)
+        return await service.runs.start(conversation, start, is_new=True, include_argument_deltas=include_deltas)
 
     async def continue_conversation(
         self,
