@@ -128,14 +128,13 @@ class Workers:
             return
         try:
             if error is None:
-                # Also for tasks that are done: readers are told the end of the run before its conversation is measured.
                 await asyncio.wait(tasks)
         finally:
             self._closing = True
-            if unfinished := [task for task in tasks if not task.done()]:
-                for task in unfinished:
-                    task.cancel()
-                await asyncio.wait(unfinished, timeout=STOP_GRACE_S)
+            for task in tasks:
+                task.cancel()
+            # Also for tasks that are done: readers are told the end of the run before its conversation is measured.
+            await asyncio.wait(tasks, timeout=STOP_GRACE_S)
 
     def ask(self, state: State) -> None:
         """Start a model turn."""
