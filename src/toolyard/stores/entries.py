@@ -3,7 +3,6 @@
 Also the errors that every store raises in the same words.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
@@ -37,8 +36,6 @@ _CATALOG_EVENTS = frozenset(
     }
 )
 
-_SEARCHED_TAG = re.compile(rb'"(?:user_message|model_text|message\.removed)"')
-"""Stands in each entry with a text of a user or a model, and in one that removes messages."""
 _EVENTS_WITH_ITEMS = frozenset({MessageAdded, RunQueued, TurnEnded, HistoryCompacted, RunEnded})
 
 
@@ -56,10 +53,17 @@ def decode_searched_entries(batch: bytes) -> list[Entry] | None:
 
     The others are told by their bytes and left out: decoding them would cost most of the time that an index takes.
     """
+    if not _has_searched_tag(batch):  # as those of most turns with calls
+        return []
     try:
-        return [codec.decode_entry(line) for line in batch.split(b"\n") if _SEARCHED_TAG.search(line)]
+        return [codec.decode_entry(line) for line in batch.split(b"\n") if _has_searched_tag(line)]
     except msgspec.DecodeError:
         return None
+
+
+def _has_searched_tag(encoded: bytes) -> bool:
+    """Return whether there is an entry with a text of a user or a model, or one that removes messages."""
+    return b'"user_message"' in encoded or b'"model_text"' in encoded or b'"message.removed"' in encoded
 
 
 def select_catalog_entries(entries: Sequence[Entry]) -> list[Entry]:

@@ -24,8 +24,11 @@ MAX_SCANNED = 5_000
 """How many conversations a search for a common text compares, newest first, before it asks the index."""
 _END = "\uffff"
 """Follows each text, so that also its last characters begin a term."""
-_LETTERS = {code: 0xE000 + code for code in range(128) if not chr(code).isalnum()}
-"""Replaces what would separate terms: an index takes all other characters as they are."""
+_LETTERS = {code: code if chr(code).isalnum() else 0xE000 + code for code in range(128)}
+"""Replaces what would separate terms: an index takes all other characters as they are.
+
+Letters stand here too, because `translate` raises an error inside for each character that it does not find.
+"""
 
 
 def list_parts(event: Durable) -> Iterator[tuple[str, str]]:

@@ -41,7 +41,8 @@ MAX_SEARCH_S = 2.0
 SEARCH_TOO_LONG = "the search took too long: the search index is being built; try again later or with another text"
 MAX_STEP_CHARS = 8_000
 """Characters that are indexed in one transaction: appends wait for it."""
-MAX_STEP_ENTRIES = 200
+MAX_STEP_BYTES = 100_000
+"""Entries that are read for it."""
 STEP_SIZE = 20
 """Conversations that are indexed in one transaction."""
 PROGRESS_EVERY = 10_000
@@ -225,13 +226,13 @@ def _index_conversation(
     """Index the next entries of a conversation. Return roughly how many characters that took."""
     chars = _index_title(connection, conversation, (title, description))
     batches = connection.execute(_ENTRIES, (conversation, indexed_seq))
-    count = 0
+    read_bytes = 0
     for last_seq, lines in batches:
         if (entries := decode_searched_entries(lines)) is None:
             continue
         chars += sum(_index_entry(connection, conversation, entry) + 20 for entry in entries if entry.seq > indexed_seq)
-        indexed_seq, count = last_seq, count + 1 + lines.count(b"\n")
-        if count >= MAX_STEP_ENTRIES or chars >= MAX_STEP_CHARS:
+        indexed_seq, read_bytes = last_seq, read_bytes + len(lines)
+        if read_bytes >= MAX_STEP_BYTES or chars >= MAX_STEP_CHARS:
             break
     is_unindexed = batches.fetchone() is not None
     batches.close()
