@@ -111,3 +111,6 @@ class _DisconnectWatcher:
 
     def close(self) -> None:
         self._task.cancel()
+        # A cancelled task keeps its error, whose traceback leads back here: a cycle that would hold the whole request
+        # until the garbage collector comes.
+        del self._task
