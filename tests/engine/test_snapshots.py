@@ -15,16 +15,19 @@ from msgspec.structs import replace
 from core.story import OWNER, Story, model_text, ok_result, tool_call, user
 from core.test_properties import Script, play, scripts
 from postgres import create_database
+from support import collect_events, get_ending, open_yard
+from toolyard import Limits, tool
 from toolyard.core.conversation.commands import Rewind
 from toolyard.core.conversation.decide import decide
 from toolyard.core.conversation.events import CallEnded, Entry, HistoryCompacted, MessageAdded, MessageRemoved, RunEnded
 from toolyard.core.conversation.state import State, fold
 from toolyard.core.errors import Refused
 from toolyard.core.store import Append, Claim, SnapshotUpdate, Store
-from toolyard.engine.log.log_loader import LogLoader
+from toolyard.engine.log.log_loader import SNAPSHOT_EVERY, LogLoader
 from toolyard.stores.memory import MemoryStore
 from toolyard.stores.postgres import PostgresStore
 from toolyard.stores.sqlite import SqliteStore
+from toolyard.testing import call, say
 
 StoryStep = tuple[Literal["run", "add", "rewind", "compact", "drop", "remove"], int]
 story_steps = st.lists(
@@ -265,3 +268,16 @@ async def test_a_short_log_has_no_snapshot(store: Store) -> None:
     await append(store, story.log)
     await Loading(store, every=500).load()
     assert await store.read_snapshot("k") is None
+
+
+async def test_closing_after_a_long_run_says_nothing_about_snapshots(caplog: pytest.LogCaptureFixture) -> None:
+    @tool
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    turns = SNAPSHOT_EVERY // 4  # a turn with a call has at least four entries
+    script = [call("add", a=number, b=1) for number in range(turns)]
+    async with open_yard([*script, say("Done.")], [add], limits=Limits(turns_per_request=turns + 1)) as yard:
+        assert get_ending(await collect_events(yard.run("Add them."))).ending == "done"
+    assert "snapshot" not in caplog.text

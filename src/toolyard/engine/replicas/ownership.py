@@ -348,7 +348,7 @@ class Driver:
             self._drop(journal.conversation)
         else:
             self._update_size(journal)
-            if journal.is_committed:
+            if journal.is_committed and not self._deps.draining:  # then the store closes before it could be saved
                 self.views.save_snapshot_if_due(journal.conversation, journal.state, journal.readers.stored)
         if journal.broken:
             self.on_broken(journal.conversation)
