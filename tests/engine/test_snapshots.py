@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from core.story import OWNER, Story, model_text, ok_result, tool_call, user
 from core.test_properties import Script, play, scripts
 from postgres import create_database
-from support import collect_events, get_ending, open_yard
-from toolyard import Limits, tool
+from support import TEST_TIMEOUT_S, collect_events, get_ending
+from toolyard import Limits, Yard, tool
+from toolyard.app import Wiring
 from toolyard.core.conversation.commands import Rewind
 from toolyard.core.conversation.decide import decide
 from toolyard.core.conversation.events import CallEnded, Entry, HistoryCompacted, MessageAdded, MessageRemoved, RunEnded
@@ -27,7 +28,7 @@ from toolyard.engine.log.log_loader import SNAPSHOT_EVERY, LogLoader
 from toolyard.stores.memory import MemoryStore
 from toolyard.stores.postgres import PostgresStore
 from toolyard.stores.sqlite import SqliteStore
-from toolyard.testing import call, say
+from toolyard.testing import Scripted, call, say
 
 StoryStep = tuple[Literal["run", "add", "rewind", "compact", "drop", "remove"], int]
 story_steps = st.lists(
@@ -51,6 +52,15 @@ class SnapshotCountingStore(MemoryStore):
 
     async def save_snapshot(self, conversation: str, update: SnapshotUpdate) -> bool:
         self.saved_bytes.append(sum(len(body) for _, body in update.pieces))
+        return await super().save_snapshot(conversation, update)
+
+
+class SlowStore(SnapshotCountingStore):
+    """A store that takes a while to save a snapshot."""
+
+    async def save_snapshot(self, conversation: str, update: SnapshotUpdate) -> bool:
+        for _ in range(100):
+            await asyncio.sleep(0)
         return await super().save_snapshot(conversation, update)
 
 
@@ -270,14 +280,17 @@ async def test_a_short_log_has_no_snapshot(store: Store) -> None:
     assert await store.read_snapshot("k") is None
 
 
-async def test_closing_after_a_long_run_says_nothing_about_snapshots(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_yard_that_closes_right_after_a_long_run_saves_its_snapshot(caplog: pytest.LogCaptureFixture) -> None:
     @tool
     def add(a: int, b: int) -> int:
         """Add two numbers."""
         return a + b
 
     turns = SNAPSHOT_EVERY // 4  # a turn with a call has at least four entries
-    script = [call("add", a=number, b=1) for number in range(turns)]
-    async with open_yard([*script, say("Done.")], [add], limits=Limits(turns_per_request=turns + 1)) as yard:
+    script = [*(call("add", a=number, b=1) for number in range(turns)), say("Done.")]
+    limits, store = Limits(turns_per_request=turns + 1), SlowStore()
+    wiring = Wiring(model=Scripted(script), tools=(add,), limits=limits, opened_store=store)
+    async with asyncio.timeout(TEST_TIMEOUT_S), Yard.from_wiring(wiring) as yard:
         assert get_ending(await collect_events(yard.run("Add them."))).ending == "done"
+    assert len(store.saved_bytes) == 1
     assert "snapshot" not in caplog.text

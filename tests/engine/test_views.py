@@ -32,7 +32,7 @@ from toolyard.core.store import Append, Claim, OwnedElsewhere
 from toolyard.engine.log.readers import Reader
 from toolyard.engine.log.views import Views
 from toolyard.stores.memory import MemoryStore
-from toolyard.testing import Script, Scripted, call, say
+from toolyard.testing import Script, Scripted, call, fail, say
 
 OWNER = Caller(user="local", roles=frozenset({"admin"}))
 
@@ -264,6 +264,24 @@ async def test_a_request_whose_client_left_keeps_its_key_until_it_is_stored() ->
         await read_until(started.reader, RunEnded)
         started.reader.detach()
         assert sum(isinstance(entry.event, RunQueued) for entry in await store.read("c")) == 1
+
+
+async def test_two_that_repeat_the_same_failed_run_share_the_new_one() -> None:
+    store = MemoryStore()
+    wiring = Wiring(model=Scripted([fail("busy", "rate_limited"), say("done")]), opened_store=store)
+    async with asyncio.timeout(TEST_TIMEOUT_S), Yard.from_wiring(wiring) as yard:
+        key = RequestKey(key_hash="k", body_hash="b", is_generated=True)
+        start = yard.service.runs.build_start(OWNER, [UserMessage(id="m", at=1.0, parts=())], request=key)
+        failed = await yard.service.runs.start("c", start, is_new=True)
+        await read_until(failed.reader, RunEnded)
+        failed.reader.detach()
+        record = await store.find_request("k")
+        assert record
+        started = await asyncio.gather(*(yard.service.runs.repeat(record, f"trace_{number}") for number in range(2)))
+        for run in started:
+            await read_until(run.reader, RunEnded)
+            run.reader.detach()
+        assert started[0].run_id == started[1].run_id != failed.run_id
 
 
 async def test_a_fork_whose_client_left_is_made_and_found_by_its_key() -> None:

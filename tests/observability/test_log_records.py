@@ -103,10 +103,15 @@ def test_other_programs_see_the_lines_beside_our_handler(capsys: pytest.CaptureF
         logger.handlers[0].filters.clear()
         logger.handlers[0].setLevel(logging.ERROR)
         log_finished(logger)
+        logger.handlers[0].setLevel(logging.NOTSET)
+        logger.handlers[0].setFormatter(logging.Formatter("in its own format: %(correlation_id)s"))
+        log_finished(logger)
         logger.handlers[0].flush()
     assert len(seen) == 2
-    (written,) = capsys.readouterr().err.splitlines()  # the filter dropped the first line, and the level the last one
+    # The filter dropped the first line, and the level the third.
+    written, last = capsys.readouterr().err.splitlines()
     assert json.loads(written)["message"] == "Tool finished"
+    assert last == "in its own format: request_1"
 
 
 def test_what_another_program_puts_in_place_of_call_handlers_is_called(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -33,6 +34,7 @@ from toolyard.stores.postgres.search import index_some
 from toolyard.stores.postgres_settings import PostgresSettings
 from toolyard.stores.search_terms import SCAN_SIZE
 from toolyard.stores.sqlite import SqliteStore
+from toolyard.stores.sqlite.search import MAX_POSTPONED_S
 
 Index = Callable[[], Awaitable[None]]
 TEXTS = st.text(alphabet="abAB \"'*%_\\\n\x00é中文字典İKς", max_size=12)
@@ -171,7 +173,7 @@ async def test_texts_of_unlisted_conversations_are_not_indexed(tmp_path: Path) -
 async def test_texts_are_indexed_once_their_run_has_ended_or_waits(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     async with open_sqlite(path) as (store, index):
-        writer = Writer(store)
+        writer = Writer(store, at=time.time())
         for conversation in ("ending", "waiting"):
             await writer.open(conversation)
             await writer.add(conversation, say(f"{conversation}.0", "look that up"), wake_at=0.0)
@@ -183,6 +185,16 @@ async def test_texts_are_indexed_once_their_run_has_ended_or_waits(tmp_path: Pat
         await index()
         assert read_indexed(path) == {"ending", "waiting"}
         assert await writer.find("look that") == ["ending", "waiting"]
+
+
+async def test_texts_of_a_run_that_takes_long_are_indexed_meanwhile(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    async with open_sqlite(path) as (store, index):
+        writer = Writer(store, at=time.time() - MAX_POSTPONED_S - 10)
+        await writer.open("waits for a budget")
+        await writer.add("waits for a budget", say("1", "look that up"), wake_at=0.0)
+        await index()
+        assert read_indexed(path) == {"waits for a budget"}
 
 
 def read_indexed(path: Path) -> set[str]:

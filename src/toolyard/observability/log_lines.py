@@ -120,6 +120,8 @@ def _find_only_handler(logger: logging.Logger) -> "StderrHandler | None":
         for handler in ancestor.handlers:
             if only is not None or not isinstance(handler, StderrHandler) or handler.filters or handler.level:
                 return None
+            if handler.formatter is not handler.own_formatter:
+                return None
             only = handler
         ancestor = ancestor.parent if ancestor.propagate else None
     return only
@@ -249,7 +251,8 @@ class StderrHandler(logging.Handler):
         super().__init__()
         self.setFormatter(formatter)
         self.redactor = redactor
-        self._format_line = formatter.format_line
+        self.own_formatter = formatter
+        """Formats the lines without a record, as long as no other formatter is set."""
         self._dropped = 0
         self._gathered: list[str] = []
         self._gathered_chars = 0
@@ -270,7 +273,7 @@ class StderrHandler(logging.Handler):
     def write_line(self, logger: logging.Logger, level: int, line: LogLine) -> None:
         """Write a line for which there is no record."""
         try:
-            text = self._format_line(time.time(), logging.getLevelName(level), logger.name, line)
+            text = self.own_formatter.format_line(time.time(), logging.getLevelName(level), logger.name, line)
             self.acquire()
             try:
                 self._gather(level, text)

@@ -74,7 +74,7 @@ def select_catalog_entries(entries: Sequence[Entry]) -> list[Entry]:
 def has_texts(entries: Sequence[Entry]) -> bool:
     """Return whether one of the entries has a text of a user or a model."""
     events = [entry.event for entry in entries if type(entry.event) in _EVENTS_WITH_ITEMS]
-    return bool(events) and any(True for event in events for _ in list_texts(event))
+    return any(True for event in events for _ in list_texts(event))
 
 
 def ends_run(entries: Sequence[Entry]) -> bool:

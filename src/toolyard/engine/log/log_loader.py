@@ -7,6 +7,7 @@ import asyncio
 import logging
 import secrets
 from collections import OrderedDict
+from contextlib import suppress
 from functools import partial
 
 from msgspec import Struct
@@ -22,6 +23,8 @@ SNAPSHOT_EVERY = 500
 """How many entries since the last snapshot lead to another one. Shorter logs have none."""
 FOLD_STEP = 200
 """Entries that are read and folded, or items that are measured, before other tasks get their turn."""
+MAX_SAVE_S = 5.0
+"""How long a process that stops waits for its snapshots. They are a cache, so that none has to be saved."""
 MAX_STORED = 2048
 """Snapshots that the next one can go on from. For any other conversation the next one is written anew."""
 
@@ -46,7 +49,7 @@ class LogLoader:
         self._spawn = spawn
         self._snapshot_every = snapshot_every
         self._stored: OrderedDict[str, StoredSnapshot] = OrderedDict()
-        self._saving: set[str] = set()
+        self._saving: dict[str, asyncio.Event] = {}
 
     async def load(self, conversation: str, view: LogView | None) -> LogView:
         """Return the view after all stored entries, going on from `view` if it is still right. Raises StoreDown."""
@@ -64,8 +67,15 @@ class LogLoader:
         stored = self._stored.get(conversation)
         is_due = seq - (stored.seq if stored else 0) >= self._snapshot_every
         if is_due and conversation not in self._saving and not state.settings.ephemeral:
-            self._saving.add(conversation)
+            self._saving[conversation] = asyncio.Event()
             self._spawn(self._save(conversation, state, seq))
+
+    async def wait_saved(self) -> None:
+        """Wait until the snapshots that are being saved are stored, or for MAX_SAVE_S."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(MAX_SAVE_S):
+                for saved in list(self._saving.values()):
+                    await saved.wait()
 
     async def _load_from_snapshot(self, conversation: str) -> LogView | None:
         try:
@@ -115,7 +125,7 @@ class LogLoader:
             is_bug = not isinstance(error, StoreDown)
             _log.warning("no snapshot of conversation %s: %s", conversation, error, exc_info=is_bug)
         finally:
-            self._saving.discard(conversation)
+            self._saving.pop(conversation).set()
 
     def _remember(self, conversation: str, stored: StoredSnapshot) -> None:
         self._stored[conversation] = stored

@@ -10,10 +10,12 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
+from msgspec.structs import replace
 
 from toolyard.codec import decode_command, decode_outcome, encode_command, encode_outcome
 from toolyard.core.conversation.commands import ACCEPTED, Delete, Start, StateCommand, describe_error
 from toolyard.core.conversation.decide import decide
+from toolyard.core.conversation.events import RequestKey
 from toolyard.core.errors import Fenced, Invalid, StoreDown, ToolyardError, Unavailable
 from toolyard.core.store import CommandAnswer, ForwardedCommand, OwnedElsewhere, Store
 from toolyard.engine.dependencies import Deps
@@ -22,7 +24,7 @@ from toolyard.engine.log.replica_messages import CommandAnswered, CommandForward
 from toolyard.engine.loop.call_attempts import price_started_calls
 from toolyard.engine.loop.command_checks import bind_tools, check_command
 from toolyard.engine.replicas.ownership import STOPPING, Driver
-from toolyard.engine.replicas.requests import Requests, release_nothing
+from toolyard.engine.replicas.requests import Requests
 
 POLL_S = 1.0
 """How often the store is asked for an outcome, in case that the message about it was lost."""
@@ -80,8 +82,7 @@ class CommandDelivery:
     async def _finish(self, journal: Journal, settle: Callable[[], None]) -> None:
         # Settled by the journal, not when this call ends: its caller may be cancelled while the entries are on their
         # way to the store.
-        if settle is not release_nothing:
-            journal.on_settled(settle)
+        journal.on_settled(settle)
         self._driver.wake(journal)
         if not self._store.is_shared:
             await journal.wait_committed()
@@ -121,7 +122,7 @@ class CommandDelivery:
                 *events,
                 run=command.run_id if isinstance(command, Start) else "",
                 correlation_id=command.correlation_id,
-                request=command.request,
+                request=_build_record(command.request),
                 answer=answer,
             )
         except BaseException:
@@ -258,6 +259,11 @@ class CommandDelivery:
             self.note_answer(forwarded.key)
         else:
             self._store.tell(forwarded.sender, encode_message(CommandAnswered(forwarded.key)))
+
+
+def _build_record(request: RequestKey | None) -> RequestKey | None:
+    """Return a request as it is recorded: from then on there may be others that look for it."""
+    return replace(request, is_generated=False) if request is not None and request.is_generated else request
 
 
 def _read_command(forwarded: ForwardedCommand) -> StateCommand:

@@ -281,6 +281,7 @@ class Driver:
             # What was emitted just before the cancellation is still on its way to the store.
             await asyncio.gather(*(journal.wait_committed() for journal in self), return_exceptions=True)
             await asyncio.gather(*map(self._hand_over, self), return_exceptions=True)
+            await self.views.wait_saved()
 
     async def _hand_over(self, journal: Journal) -> None:
         """Release a conversation so that another replica goes on with it at once."""
@@ -348,7 +349,7 @@ class Driver:
             self._drop(journal.conversation)
         else:
             self._update_size(journal)
-            if journal.is_committed and not self._deps.draining:  # then the store closes before it could be saved
+            if journal.is_committed:
                 self.views.save_snapshot_if_due(journal.conversation, journal.state, journal.readers.stored)
         if journal.broken:
             self.on_broken(journal.conversation)

@@ -54,7 +54,7 @@ class Requests:
 
         A record that the request is about to replace is none.
         """
-        if request is None or request.is_unique:
+        if request is None or request.is_generated:
             return None
         record = await self._catalog.find_request(request.key_hash)
         if record is None or record.at <= self._clock.now() - REQUEST_KEY_S:
@@ -72,7 +72,7 @@ class Requests:
         Raises RequestRepeated if one took effect before. The store refuses a second one as well, but that would break
         the journal and all that runs in it.
         """
-        if request is None or request.is_unique:
+        if request is None or request.is_generated:
             return release_nothing
         lock = self._locks.lock("request", request.key_hash)
         await lock.acquire()
@@ -86,4 +86,4 @@ class Requests:
 
 
 def release_nothing() -> None:
-    """Let nobody in: a request without a key, or with one of its own, keeps nobody out."""
+    """Do nothing: a request without a key, or with a generated one, has no lock."""

@@ -20,8 +20,9 @@ from toolyard.stores.sqlite.writer import Work
 _ADVANCE = """UPDATE conversations
 SET last_seq = last_seq + ?1, wake_at = ?2
 WHERE id = ?3 AND epoch = ?4 AND epoch > 0 AND (?1 = 0 OR last_seq + 1 = ?5)"""
+# A conversation that is known already, even as a deleted one, keeps its row: then nothing is written, as by the fence.
 _OPEN = """INSERT INTO conversations (last_seq, wake_at, id, epoch)
-SELECT ?1, ?2, ?3, ?4 WHERE ?5 <= 1 ON CONFLICT DO NOTHING"""
+SELECT ?1, ?2, ?3, ?4 WHERE ?5 = 1 ON CONFLICT DO NOTHING"""
 _INSERT = "INSERT INTO batches (conversation, last_seq, entries) VALUES (?, ?, ?)"
 _READ = "SELECT entries FROM batches WHERE conversation = ? AND last_seq > ? ORDER BY last_seq"
 _PUT = """INSERT OR REPLACE INTO blobs (conversation, handle, body) SELECT ?1, ?2, ?3

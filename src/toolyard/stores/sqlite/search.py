@@ -1,7 +1,8 @@
 """The search index of the SQLite store: FTS5 over terms of three characters.
 
 An append only marks its conversation as unindexed, which costs next to nothing. The writer thread indexes marked
-conversations while it is idle, in small steps, and once their run has ended or waits: each turn would mark them again.
+conversations while it is idle, in small steps, once their run has ended, waits or takes long: each turn marks them
+again.
 A search compares the texts of unindexed conversations itself, so that its answer never lags behind. Files of earlier
 versions are indexed in the same way.
 
@@ -13,6 +14,7 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Iterator, Sequence
+from time import time
 
 import msgspec
 
@@ -41,17 +43,20 @@ MAX_SEARCH_S = 2.0
 SEARCH_TOO_LONG = "the search took too long: the search index is being built; try again later or with another text"
 MAX_STEP_CHARS = 8_000
 """Characters that are indexed in one transaction: appends wait for it."""
-MAX_STEP_BYTES = 100_000
-"""Entries that are read for it."""
-STEP_SIZE = 20
+MAX_READ_BYTES = 100_000
+"""Entries of one conversation that are read for it."""
+MAX_STEP_CONVERSATIONS = 20
 """Conversations that are indexed in one transaction."""
+MAX_POSTPONED_S = 60.0
+"""How long a run that goes on keeps its conversation from being indexed: some wait for hours, as for a budget."""
 PROGRESS_EVERY = 10_000
 """Conversations between two log lines while a large file is indexed."""
 
-# `wake_at` is 0 while a run goes on.
+# `wake_at` is 0 while a run goes on, and while it waits for a budget.
 _NEXT_UNINDEXED = f"""SELECT conversation, title, description, indexed_seq FROM cards
-WHERE unindexed AND NOT EXISTS (SELECT 1 FROM conversations WHERE id = conversation AND wake_at = 0)
-ORDER BY updated_at DESC LIMIT {STEP_SIZE}"""
+WHERE unindexed AND (updated_at < ? OR NOT EXISTS (
+SELECT 1 FROM conversations WHERE id = conversation AND wake_at = 0))
+ORDER BY updated_at DESC LIMIT {MAX_STEP_CONVERSATIONS}"""
 _ENTRIES = "SELECT last_seq, entries FROM batches WHERE conversation = ? AND last_seq > ? ORDER BY last_seq"
 _ADVANCE = "UPDATE cards SET indexed_seq = ?, unindexed = ? WHERE conversation = ?"
 _ADD_TEXT = "INSERT INTO search_texts (conversation, item, text) VALUES (?, ?, ?)"
@@ -95,7 +100,7 @@ class SearchIndexer:
             _drop_texts(connection, orphans)
             return True
         chars = 0
-        rows = connection.execute(_NEXT_UNINDEXED).fetchall()
+        rows = connection.execute(_NEXT_UNINDEXED, (time() - MAX_POSTPONED_S,)).fetchall()
         for row in rows:
             chars += _index_conversation(connection, *row)
             self._count(connection)
@@ -232,7 +237,7 @@ def _index_conversation(
             continue
         chars += sum(_index_entry(connection, conversation, entry) + 20 for entry in entries if entry.seq > indexed_seq)
         indexed_seq, read_bytes = last_seq, read_bytes + len(lines)
-        if read_bytes >= MAX_STEP_BYTES or chars >= MAX_STEP_CHARS:
+        if read_bytes >= MAX_READ_BYTES or chars >= MAX_STEP_CHARS:
             break
     is_unindexed = batches.fetchone() is not None
     batches.close()

@@ -127,7 +127,7 @@ async def respond(request: HttpRequest, data: JSONBody[RespondBody]) -> Stream:
     async with admit_once(service, context.caller, start.request) as headers:
         for source in sources:
             await service.conversations.copy_blobs(source, conversation, input)
-        return await start_and_stream(service, request, conversation, start, headers)
+        return await start_and_stream(service, request, conversation, start, headers, is_new=not data.conversation_id)
 
 
 @get("/ai/tools/health", responses=ERRORS, tags=["respond"])

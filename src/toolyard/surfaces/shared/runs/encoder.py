@@ -143,16 +143,23 @@ def frame_objects(objects: Sequence[StreamObject], cursor: Cursor) -> bytes:
 
 
 async def start_and_stream(
-    service: Service, request: HttpRequest, conversation: str, start: Start, headers: Mapping[str, str]
+    service: Service,
+    request: HttpRequest,
+    conversation: str,
+    start: Start,
+    headers: Mapping[str, str],
+    *,
+    is_new: bool = False,
 ) -> Stream:
     """Start a run and stream it, or the run that an earlier request with the same key has started.
 
+    The id of a new conversation was made for this command.
     An error of the start is raised here, before the response has begun, and so is a failure before the model answers.
     """
-    started = await service.runs.start(conversation, start, is_new=start.may_open, include_argument_deltas=False)
+    started = await service.runs.start(conversation, start, is_new=is_new, include_argument_deltas=False)
     try:
         # A conversation that the request has opened has no run in front.
-        runs_in_front = None if start.may_open else await _load_runs_in_front(service, started)
+        runs_in_front = None if is_new else await _load_runs_in_front(service, started)
     except BaseException:
         started.reader.detach()
         raise

@@ -62,7 +62,7 @@ class RequestIdentity(Struct, frozen=True, kw_only=True):
         time = f"{int(clock.now() * 1000):0{_TIME_DIGITS}x}"[-_TIME_DIGITS:]
         random = clock.new_id("request")[-_RANDOM_DIGITS:]
         key_hash = f"{self.prefix}{time}{random}"
-        return RequestKey(key_hash=key_hash, body_hash=self.body_hash, kept_s=KEPT_S, is_unique=True)
+        return RequestKey(key_hash=key_hash, body_hash=self.body_hash, kept_s=KEPT_S, is_generated=True)
 
 
 async def identify_request(
