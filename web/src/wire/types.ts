@@ -1044,6 +1044,7 @@ export interface RequestKey {
   body_hash: string
   kept_s?: number
   replaces?: string
+  is_generated?: boolean
 }
 
 export interface Result {
