@@ -14,6 +14,8 @@ from ports import listen
 from toolyard import Yard
 
 RECEIVED_BYTES = 65_536
+STEPS_OF_ACCEPTING = 3
+"""The steps of the event loop from accepting a connection until uvicorn knows it."""
 
 
 @asynccontextmanager
@@ -57,6 +59,11 @@ class PromptServer(uvicorn.Server):
         await self._stopped.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # asyncio leaves a connection open that it has accepted, but not yet opened, when its listener is closed.
+        for listener in sockets or ():
+            asyncio.get_running_loop().remove_reader(listener)
+        for _ in range(STEPS_OF_ACCEPTING):
+            await asyncio.sleep(0)
         for listener in (*self.servers, *(sockets or ())):
             listener.close()
         state = self.server_state
@@ -69,6 +76,8 @@ class PromptServer(uvicorn.Server):
         except TimeoutError:
             for request in state.tasks:
                 request.cancel()
+            for connection in state.connections:
+                connection.transport.abort()
         await self.lifespan.shutdown()
 
 
