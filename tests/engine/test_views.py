@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from stores.memory_replicas import MemoryDatabase, SharedMemoryStore
 from support import TEST_TIMEOUT_S, append_entries, claim_epoch
@@ -270,8 +271,9 @@ async def test_two_that_repeat_the_same_failed_run_share_the_new_one() -> None:
     store = MemoryStore()
     wiring = Wiring(model=Scripted([fail("busy", "rate_limited"), say("done")]), opened_store=store)
     async with asyncio.timeout(TEST_TIMEOUT_S), Yard.from_wiring(wiring) as yard:
-        key = RequestKey(key_hash="k", body_hash="b", is_generated=True)
+        key = RequestKey(key_hash="k", body_hash="b")
         start = yard.service.runs.build_start(OWNER, [UserMessage(id="m", at=1.0, parts=())], request=key)
+        start = replace(start, has_new_key=True)
         failed = await yard.service.runs.start("c", start, is_new=True)
         await read_until(failed.reader, RunEnded)
         failed.reader.detach()

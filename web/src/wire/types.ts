@@ -1044,7 +1044,6 @@ export interface RequestKey {
   body_hash: string
   kept_s?: number
   replaces?: string
-  is_generated?: boolean
 }
 
 export interface Result {

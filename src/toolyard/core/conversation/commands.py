@@ -64,6 +64,8 @@ class _Command(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field=
     correlation_id: str = ""
     request: RequestKey | None = None
     """The request that the command came with, if it must take effect only once."""
+    has_new_key: bool = False
+    """Whether the request's key was made up for this command, so that nobody has to look for an earlier request."""
 
 
 class Start(_Command, frozen=True, kw_only=True, tag="start"):

@@ -397,9 +397,6 @@ class RequestKey(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True
     """How long the request is remembered; at most REQUEST_KEY_S."""
     replaces: str = ""
     """The run that the request is recorded with so far, if this one takes it over. Any other run is left in place."""
-    is_generated: bool = False
-    """Whether the key was made up for this sending, so that nobody has to look for an earlier one. It is not recorded:
-    there may be later sendings, which find the record by the beginning of its key."""
 
     def counts_from(self, at: float) -> float:
         """Return the time from which REQUEST_KEY_S is counted: before `at` if the request is remembered for less."""

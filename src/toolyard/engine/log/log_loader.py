@@ -70,7 +70,7 @@ class LogLoader:
             self._saving[conversation] = asyncio.Event()
             self._spawn(self._save(conversation, state, seq))
 
-    async def wait_saved(self) -> None:
+    async def wait_for_snapshots(self) -> None:
         """Wait until the snapshots that are being saved are stored, or for MAX_SAVE_S."""
         with suppress(TimeoutError):
             async with asyncio.timeout(MAX_SAVE_S):

@@ -36,7 +36,7 @@ class Views:
         self._max_views = max_views
         self._loader = LogLoader(store, spawn)
         self.save_snapshot_if_due = self._loader.save_if_due
-        self.wait_saved = self._loader.wait_saved
+        self.wait_for_snapshots = self._loader.wait_for_snapshots
         self._cache: OrderedDict[str, LogView] = OrderedDict()
         self._cached_bytes = 0
         self._loading: dict[str, asyncio.Event] = {}

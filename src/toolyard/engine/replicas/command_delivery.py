@@ -10,12 +10,10 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
-from msgspec.structs import replace
 
 from toolyard.codec import decode_command, decode_outcome, encode_command, encode_outcome
 from toolyard.core.conversation.commands import ACCEPTED, Delete, Start, StateCommand, describe_error
 from toolyard.core.conversation.decide import decide
-from toolyard.core.conversation.events import RequestKey
 from toolyard.core.errors import Fenced, Invalid, StoreDown, ToolyardError, Unavailable
 from toolyard.core.store import CommandAnswer, ForwardedCommand, OwnedElsewhere, Store
 from toolyard.engine.dependencies import Deps
@@ -66,7 +64,7 @@ class CommandDelivery:
                     raise
 
     async def _submit(self, conversation: str, command: StateCommand) -> None:
-        settle = await self._requests.acquire(command.request)
+        settle = await self._requests.acquire(command)
         try:
             journal = await self._driver.open_journal(conversation)
             if isinstance(journal, OwnedElsewhere):
@@ -122,7 +120,7 @@ class CommandDelivery:
                 *events,
                 run=command.run_id if isinstance(command, Start) else "",
                 correlation_id=command.correlation_id,
-                request=_build_record(command.request),
+                request=command.request,
                 answer=answer,
             )
         except BaseException:
@@ -223,7 +221,7 @@ class CommandDelivery:
         conversation = read_for.conversation
         try:
             command = _read_command(forwarded)
-            settle = await self._requests.acquire(command.request)
+            settle = await self._requests.acquire(command)
         except ToolyardError as error:
             await self._refuse(conversation, forwarded, error)
             return
@@ -259,11 +257,6 @@ class CommandDelivery:
             self.note_answer(forwarded.key)
         else:
             self._store.tell(forwarded.sender, encode_message(CommandAnswered(forwarded.key)))
-
-
-def _build_record(request: RequestKey | None) -> RequestKey | None:
-    """Return a request as it is recorded: from then on there may be others that look for it."""
-    return replace(request, is_generated=False) if request is not None and request.is_generated else request
 
 
 def _read_command(forwarded: ForwardedCommand) -> StateCommand:

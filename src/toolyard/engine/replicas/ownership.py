@@ -281,7 +281,7 @@ class Driver:
             # What was emitted just before the cancellation is still on its way to the store.
             await asyncio.gather(*(journal.wait_committed() for journal in self), return_exceptions=True)
             await asyncio.gather(*map(self._hand_over, self), return_exceptions=True)
-            await self.views.wait_saved()
+            await self.views.wait_for_snapshots()
 
     async def _hand_over(self, journal: Journal) -> None:
         """Release a conversation so that another replica goes on with it at once."""

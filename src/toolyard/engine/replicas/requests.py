@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from toolyard.core.conversation.commands import Start
+from toolyard.core.conversation.commands import Start, StateCommand
 from toolyard.core.conversation.events import REQUEST_KEY_S, ConversationChanged, Entry, RequestKey, RunRequest
 from toolyard.core.conversation.run_view import RunView
 from toolyard.core.errors import Invalid, RequestRepeated
@@ -54,7 +54,7 @@ class Requests:
 
         A record that the request is about to replace is none.
         """
-        if request is None or request.is_generated:
+        if request is None:
             return None
         record = await self._catalog.find_request(request.key_hash)
         if record is None or record.at <= self._clock.now() - REQUEST_KEY_S:
@@ -66,13 +66,14 @@ class Requests:
             )
         return None if request.replaces and record.run == request.replaces else record
 
-    async def acquire(self, request: RequestKey | None) -> Callable[[], None]:
-        """Keep requests with the same key out, and return a function that lets the next one in.
+    async def acquire(self, command: StateCommand) -> Callable[[], None]:
+        """Keep other commands of the same request out, and return a function that lets the next one in.
 
         Raises RequestRepeated if one took effect before. The store refuses a second one as well, but that would break
         the journal and all that runs in it.
         """
-        if request is None or request.is_generated:
+        request = command.request
+        if request is None or command.has_new_key:
             return release_nothing
         lock = self._locks.lock("request", request.key_hash)
         await lock.acquire()
@@ -86,4 +87,4 @@ class Requests:
 
 
 def release_nothing() -> None:
-    """Do nothing: a request without a key, or with a generated one, has no lock."""
+    """Do nothing: a command without a key, or with a new one, has no lock."""

@@ -94,7 +94,8 @@ class Runs:
         The id of a new conversation was made for this command. If the command's request took effect before, the earlier
         run is followed, as `repeat_request` does.
         """
-        if record := await self._conversations.find_request(command.request):
+        record = None if command.has_new_key else await self._conversations.find_request(command.request)
+        if record is not None:
             return await self.repeat(record, command.correlation_id, include_argument_deltas=include_argument_deltas)
         # Claim before following: a reader that follows without a claim would have to move to the journal at once. If
         # another replica owns the conversation, its log is followed.

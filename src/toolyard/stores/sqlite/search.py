@@ -2,9 +2,8 @@
 
 An append only marks its conversation as unindexed, which costs next to nothing. The writer thread indexes marked
 conversations while it is idle, in small steps, once their run has ended, waits or takes long: each turn marks them
-again.
-A search compares the texts of unindexed conversations itself, so that its answer never lags behind. Files of earlier
-versions are indexed in the same way.
+again. A search compares the texts of unindexed conversations itself, so that its answer never lags behind. Files of
+earlier versions are indexed in the same way.
 
 Unlisted conversations, such as those of requests that bring their whole history, are never indexed: they are many, most
 are deleted soon, and few searches include them. Those compare their texts too.

@@ -49,6 +49,11 @@ class RequestIdentity(Struct, frozen=True, kw_only=True):
         """Return what all sendings have in common."""
         return self.own_key.key_hash if self.own_key else self.prefix
 
+    @property
+    def has_new_key(self) -> bool:
+        """Return whether `build_key` makes up another key each time."""
+        return self.own_key is None and not self.may_join
+
     def build_key(self, clock: Clock) -> RequestKey:
         """Return the key under which this sending is remembered."""
         if self.own_key is not None:
@@ -61,8 +66,7 @@ class RequestIdentity(Struct, frozen=True, kw_only=True):
         # Requests with the same body that are not sent again by the client itself are requests of their own.
         time = f"{int(clock.now() * 1000):0{_TIME_DIGITS}x}"[-_TIME_DIGITS:]
         random = clock.new_id("request")[-_RANDOM_DIGITS:]
-        key_hash = f"{self.prefix}{time}{random}"
-        return RequestKey(key_hash=key_hash, body_hash=self.body_hash, kept_s=KEPT_S, is_generated=True)
+        return RequestKey(key_hash=f"{self.prefix}{time}{random}", body_hash=self.body_hash, kept_s=KEPT_S)
 
 
 async def identify_request(

@@ -174,8 +174,7 @@ class RunStarter:
             else:
                 items = merge_waiting_run(items, waiting, service.clock.now())
                 sources.append(waiting_id)
-            key = identity.build_key(service.clock)
-            started = await self._start(context, replace(request, items=items), key, sources)
+            started = await self._start(context, replace(request, items=items), identity, sources)
             if waiting is not None and not started.repeated:
                 await self._end_waiting(waiting_id, waiting, context.caller)
         return admit_started(started, self.name_headers(context.correlation_id, rate_headers))
@@ -211,7 +210,7 @@ class RunStarter:
         return admit_started(started, {**headers, **REPLAYED_HEADERS} if started.repeated else headers)
 
     async def _start(
-        self, context: RequestContext, request: ParsedRequest, key: RequestKey, sources: Sequence[str]
+        self, context: RequestContext, request: ParsedRequest, identity: RequestIdentity, sources: Sequence[str]
     ) -> StartedRun:
         """Start a run in a new conversation. `sources` are those that items were taken from."""
         service = self._service
@@ -226,8 +225,9 @@ class RunStarter:
             asked_tools=request.asked_tools,
             system_prompt="\n\n".join(filter(None, (defaults.system_prompt, request.system_prompt))),
         )
-        start = self._build_start(context, request, key, settings=settings)
-        start = replace(start, chooses_tools=request.server_tools is not None)
+        start = self._build_start(context, request, identity.build_key(service.clock), settings=settings)
+        chooses_tools = request.server_tools is not None
+        start = replace(start, chooses_tools=chooses_tools, has_new_key=identity.has_new_key)
         include_deltas = bool(request.tools or request.native)
         return await service.runs.start(conversation, start, is_new=True, include_argument_deltas=include_deltas)
 
