@@ -27,7 +27,7 @@ CLIENTS := tests/page tests/client tests/conformance tests/crash tests/injection
 	tests/surfaces/catalog/test_real_documents.py
 
 .DEFAULT_GOAL := help
-.PHONY: help serve page shop copilot react-chat cluster cluster-storm browser test test-fast test-clients test-wheel test-claude-code walk-deployment lint check package sbom docs bench bench-compare bench-growth crash program-storm budget-storm mcp-storm fuzz screenshots conformance offline-score
+.PHONY: help serve page shop copilot react-chat cluster cluster-storm browser test test-fast test-clients test-wheel test-claude-code walk-deployment lint types shape check package sbom docs bench bench-compare bench-growth crash program-storm budget-storm mcp-storm fuzz screenshots conformance offline-score
 
 help:
 	@echo "make serve   start a server on http://127.0.0.1:8080 with the household tools (ARGS=\"--port 0\" adds flags)"
@@ -109,8 +109,14 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-check: lint
+# The types take longest; the rest is checked beside them.
+check: $(READY)
+	@$(MAKE) --no-print-directory -j2 --output-sync types lint shape
+
+types: $(READY)
 	$(BIN)/basedpyright
+
+shape: $(READY)
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest tests/test_shape.py
 
