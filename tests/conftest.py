@@ -1,7 +1,6 @@
 """Property tests are not held to a clock: machines are shared, and a test that is slow once is not wrong."""
 
 from collections.abc import AsyncIterator
-from importlib import import_module
 
 import pytest
 from hypothesis import settings
@@ -10,12 +9,6 @@ from postgres import create_database
 
 settings.register_profile("no clock", deadline=None)
 settings.load_profile("no clock")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def reused_routes() -> None:
-    # Not at the top of the file: tests can be collected before the server is there.
-    import_module("reused_routes").install()
 
 
 @pytest.fixture

@@ -35,6 +35,7 @@ PRELOADED = (
     "toolyard.stores.sqlite",
     "toolyard.surfaces.app",
     "toolyard.testing",
+    "toolyard.venues.mcp.connector",
 )
 """What servers import besides what commands do, also when they start."""
 
@@ -199,6 +200,8 @@ def main() -> None:
     commands = import_module("toolyard.cli.commands").COMMANDS
     for name in (*PRELOADED, *(f"toolyard.cli.commands.{name.replace('-', '_')}" for name in commands)):
         import_module(name)
+    app = import_module("toolyard.surfaces.app")
+    app.build_router(app.SURFACES)  # it is built once in a process
     gc.collect()
     gc.freeze()
     order = wait_for_order(connection)

@@ -1,8 +1,9 @@
 """A client that sends requests with an Idempotency-Key, in a process that kills itself right after a chosen commit.
 
-It reads lines of JSON, `[DATABASE, EFFECTS, KILL_AT, HAS_NEW_KEYS]`, forks a process for each, so that the imports are
-paid for once, and prints how that one ended. The next one on the same database sends all requests once more, as a
-client does that lost its connection. KILL_AT 0 means never; with new keys in each process it is the negative control.
+It reads lines of JSON, `[DATABASE, EFFECTS, KILL_AT, HAS_NEW_KEYS]`, forks a process for each, so that the imports and
+the routes are paid for once, and prints how that one ended. The next one on the same database sends all requests once
+more, as a client does that lost its connection. KILL_AT 0 means never; with new keys in each process it is the negative
+control.
 Each effect is a line in a file that only grows.
 """
 
@@ -109,6 +110,7 @@ async def run(database: str, effects: str, kill_at: int, has_new_keys: bool) -> 
 
 
 def main() -> None:
+    app.build_router(app.SURFACES)
     for line in sys.stdin:
         child = os.fork()
         if not child:

@@ -54,13 +54,13 @@ def asgi(
 ) -> AsgiApp:
     """Return the application of these surfaces."""
     service, access, rules = backend.service, backend.access, PathRules.collect(surfaces)
-    authenticated = AuthenticationMiddleware(_build_router(surfaces), backend, rules)
+    authenticated = AuthenticationMiddleware(build_router(surfaces), backend, rules)
     guarded = GuardMiddleware(authenticated, rules, lambda: access.is_local, cors_origins, lambda: service.replica)
     return CorrelationMiddleware(guarded, service.clock, rules, proxies)
 
 
 @cache  # Litestar reads the signatures of all handlers, which takes 100 ms; a process may have many backends
-def _build_router(surfaces: tuple[Surface, ...]) -> AsgiApp:
+def build_router(surfaces: tuple[Surface, ...]) -> AsgiApp:
     app = Litestar(
         [route for surface in surfaces for route in surface.routes],
         exception_handlers={Exception: handle_error},
