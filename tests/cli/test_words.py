@@ -1,5 +1,6 @@
 """The words of the command: help, usage, and what is wrong with a configuration. All before anything is started."""
 
+import gc
 import shlex
 from pathlib import Path
 
@@ -32,6 +33,7 @@ def test_a_wrong_configuration_is_told_in_a_line(
     file = tmp_path / "toolyard.toml"
     file.write_text(toml)
     assert run_main("serve", "--config", str(file), "--port", "0", "--store", "memory:") == 1
+    assert gc.isenabled()
     out, errors = capsys.readouterr()
     assert complaint in errors and errors.startswith("toolyard: ") and errors.count("\n") == 1 and out == ""
 

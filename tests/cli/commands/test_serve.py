@@ -28,6 +28,19 @@ ROOT = HERE.parents[1]
 SLOW = str(HERE / "slow_tools.py")
 HOUSEHOLD = str(ROOT / "examples" / "household" / "toolyard.toml")
 PROMPT = {"prompt": "add milk to groceries"}
+MCP_META: dict[str, object] = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+COLLECTING = """
+import gc
+from toolyard import tool
+
+@tool
+def collects_after() -> int:
+    "How many new objects there are when garbage is looked for; 0 means never."
+    return gc.get_threshold()[0] if gc.isenabled() else 0
+"""
 
 
 def make_pipes(folder: Path) -> str:
@@ -70,6 +83,18 @@ def read_entries(objects: Iterator[dict[str, object]], until_type: str) -> list[
             if read_so_far[-1][1] == until_type:
                 return read_so_far
     raise AssertionError(f"no {until_type} came: {read_so_far}")
+
+
+def test_garbage_is_collected_again_once_it_has_started(tmp_path: Path) -> None:
+    tools = tmp_path / "tools.py"
+    tools.write_text(COLLECTING)
+    params = {"name": "collects_after", "arguments": {}, "_meta": MCP_META}
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    headers = {"MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "collects_after"}
+    with start_server(tmp_path, "--store", "memory:", "--tools", str(tools)) as server:
+        status, answer = request_json(f"{server.url}/mcp", call, headers=headers)
+    assert status == 200
+    assert cast(dict[str, list[object]], answer["result"])["content"] == [{"type": "text", "text": "20000"}]
 
 
 def test_it_says_where_it_is_and_the_line_that_it_prints_works(tmp_path: Path) -> None:
