@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from toolyard.engine.loop.deadline import Deadline
+from toolyard.engine.loop.deadline import Deadline, DeadlineTimer
 
 
 def never() -> bool:
@@ -14,7 +14,8 @@ def never() -> bool:
 async def attempt(
     after_s: float, work: asyncio.Event, abandoned: asyncio.Event, is_stopped: Callable[[], bool] = never
 ) -> str:
-    deadline = Deadline(asyncio.get_running_loop(), after_s, abandoned.set, is_stopped)
+    loop = asyncio.get_running_loop()
+    deadline = Deadline(loop, DeadlineTimer(loop), after_s, abandoned.set, is_stopped)
     try:
         await work.wait()
         return "done"
@@ -48,7 +49,8 @@ async def test_a_stop_is_not_taken_for_a_deadline() -> None:
 
 async def test_what_ignores_its_deadline_is_let_go_of() -> None:
     async def stubborn(release: asyncio.Event, abandoned: asyncio.Event) -> int:
-        deadline = Deadline(asyncio.get_running_loop(), 0.01, abandoned.set, never)
+        loop = asyncio.get_running_loop()
+        deadline = Deadline(loop, DeadlineTimer(loop), 0.01, abandoned.set, never)
         while not release.is_set():
             with contextlib.suppress(asyncio.CancelledError):
                 await release.wait()

@@ -32,7 +32,7 @@ from toolyard.core.tools.redactor import MAX_MATCH_CHARS, Redactor
 from toolyard.core.tools.trust import join_sources
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.log.journal import Journal
-from toolyard.engine.loop.deadline import Deadline
+from toolyard.engine.loop.deadline import Deadline, DeadlineTimer
 from toolyard.engine.loop.outages import outlast_outage
 from toolyard.engine.loop.program_calls import LoggedProgramCalls
 from toolyard.engine.tools.caller_tools import RegisteredTool
@@ -74,6 +74,11 @@ class CallRunner:
         self._deps = deps
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
+        self._deadlines = DeadlineTimer(self._loop)
+
+    def close(self) -> None:
+        """Cancel the timer of deadlines, once no call runs any more."""
+        self._deadlines.close()
 
     async def run(self, call: CallState, entry: RegisteredTool, control: CallControl) -> CallParked | CallEnded:
         """Run a call and return the event that records its result, or that it waits for one."""
@@ -215,7 +220,7 @@ class CallRunner:
         context = self._build_context(call, attempt, tool.timeout_s, entry.listed)
         correlation.set(context.correlation_id)
         approved_call = call.call if call.approved is None else replace(call.call, arguments=call.arguments)
-        deadline = Deadline(self._loop, tool.timeout_s, control.abandon, control.is_stopped)
+        deadline = Deadline(self._loop, self._deadlines, tool.timeout_s, control.abandon, control.is_stopped)
         try:
             answer = await entry.venue.run(approved_call, tool, context)
             await deadline.absorb_pending()

@@ -83,7 +83,7 @@ async def drive(journal: Journal, deps: Deps) -> None:
             step = plan(limited, journal.epoch, now, held)
             match step:  # frequent steps first
                 case Wait():
-                    until = step.until if held == NOTHING_HELD else min(step.until, now + POLL_S)
+                    until = step.until if held is NOTHING_HELD else min(step.until, now + POLL_S)
                     await journal.wait_changed(state, until)
                 case RunCalls() | Judge():
                     workers.start_calls(step, limited, now)

@@ -31,10 +31,9 @@ def find_held(state: State, epoch: int, registry: Registry, now: float) -> Held:
         entry = registry.lookup(call, state)
         return registry.starts_until(caller, entry.tool if entry else None) > now
 
-    return Held(
-        calls=frozenset(call.call.id for call in state.calls.values() if is_held(call)),
-        turn=state.run.request.tool_choice != "none" and registry.starts_until(caller, max_s=MAX_LISTING_S) > now,
-    )
+    calls = frozenset(call.call.id for call in state.calls.values() if is_held(call))
+    turn = state.run.request.tool_choice != "none" and registry.starts_until(caller, max_s=MAX_LISTING_S) > now
+    return Held(calls=calls, turn=turn) if calls or turn else NOTHING_HELD
 
 
 async def wait_for_tools(caller: Caller, deps: Deps, is_listed: Callable[[], bool] | None = None) -> None:

@@ -119,22 +119,18 @@ class Workers:
         """Wait for the running tasks; cancel them if the driver failed or was cancelled."""
         self._cancel_room_wait()  # it may take a day, and another owner goes on with it
         self.drop_programs()
-        tasks = [
-            *self._calls.values(),
-            *self._dropped_programs,
-            *(task for task in (self._turn, self._compaction) if task),
-        ]
-        if not tasks:
-            return
+        started = (*self._calls.values(), *self._dropped_programs, self._turn, self._compaction)
+        tasks = [task for task in started if task is not None and not task.done()]
         try:
-            if error is None:
+            if tasks and error is None:
                 await asyncio.wait(tasks)
         finally:
             self._closing = True
-            for task in tasks:
-                task.cancel()
-            # Also for tasks that are done: readers are told the end of the run before its conversation is measured.
-            await asyncio.wait(tasks, timeout=STOP_GRACE_S)
+            if unfinished := [task for task in tasks if not task.done()]:
+                for task in unfinished:
+                    task.cancel()
+                await asyncio.wait(unfinished, timeout=STOP_GRACE_S)
+            self._call_runner.close()
 
     def ask(self, state: State) -> None:
         """Start a model turn."""

@@ -22,7 +22,7 @@ from toolyard.engine.log.replica_messages import CommandAnswered, CommandForward
 from toolyard.engine.loop.call_attempts import price_started_calls
 from toolyard.engine.loop.command_checks import bind_tools, check_command
 from toolyard.engine.replicas.ownership import STOPPING, Driver
-from toolyard.engine.replicas.requests import Requests
+from toolyard.engine.replicas.requests import Requests, release_nothing
 
 POLL_S = 1.0
 """How often the store is asked for an outcome, in case that the message about it was lost."""
@@ -80,7 +80,8 @@ class CommandDelivery:
     async def _finish(self, journal: Journal, settle: Callable[[], None]) -> None:
         # Settled by the journal, not when this call ends: its caller may be cancelled while the entries are on their
         # way to the store.
-        journal.on_settled(settle)
+        if settle is not release_nothing:
+            journal.on_settled(settle)
         self._driver.wake(journal)
         if not self._store.is_shared:
             await journal.wait_committed()
