@@ -127,27 +127,26 @@ def plan(state: State, epoch: int, now: float, held: Held = NOTHING_HELD) -> Ste
     run = state.run
     if run is None:
         return BeginRun(state.queue[0]) if state.queue else Rest()
+    deadline = run.find_deadline(now)
     # An owner that has written nothing yet measures the run's time up to the last entry of the previous owner. The time
     # in between, while nobody drove the run, does not count: `state` adds it to the run's waits with the first entry.
-    if halt := _plan_halt(state, run, now if state.epoch == epoch else state.last_at):
+    is_late = now >= deadline if state.epoch == epoch else state.last_at >= run.find_deadline(state.last_at)
+    if (is_late or state.calls or run.stopped_by is not None) and (halt := _plan_halt(state, run, is_late=is_late)):
         return halt
     if state.calls:
-        return _plan_calls(state, run, epoch, now, held.calls)
+        return _plan_calls(state, run, epoch, now, deadline, held.calls)
     if state.turn is not None:
         if state.turn.epoch == epoch:
-            return Wait(run.find_deadline(now))
+            return Wait(deadline)
         step = AskModel() if state.turn.owners < MAX_TURN_OWNERS else GiveUpTurn(state.turn.owners)
     else:
         step = _plan_turn(state, run, now)
-    return Wait(run.find_deadline(now)) if held.turn and isinstance(step, AskModel) else step
+    return Wait(deadline) if held.turn and isinstance(step, AskModel) else step
 
 
-def _plan_halt(state: State, run: RunState, now: float) -> Step | None:
+def _plan_halt(state: State, run: RunState, *, is_late: bool) -> Step | None:
     """Return the step of a run or call that is stopped, or of a run that is out of time; None for any other."""
-    out_of_time = now >= run.find_deadline(now)
-    if run.stopped_by is None and not out_of_time:
-        if not state.calls:
-            return None
+    if run.stopped_by is None and not is_late:
         stopping = [call.call.id for call in state.calls.values() if call.stopping and call.phase != "closed"]
         if not stopping:
             return None
@@ -161,7 +160,7 @@ def _plan_halt(state: State, run: RunState, now: float) -> Step | None:
     return End("limit", "run_seconds")
 
 
-def _plan_calls(state: State, run: RunState, epoch: int, now: float, held: frozenset[str]) -> Step:
+def _plan_calls(state: State, run: RunState, epoch: int, now: float, deadline: float, held: frozenset[str]) -> Step:
     if run.idle_owners >= MAX_TURN_OWNERS:
         return GiveUpCalls(list_unsettled(state), run.idle_owners)
     calls: dict[str, list[CallState]] = {}
@@ -182,7 +181,6 @@ def _plan_calls(state: State, run: RunState, epoch: int, now: float, held: froze
     allowed = _leave_out(calls.get("allowed", []), held)
     if allowed and (chosen := _select_runnable(allowed, running, run.limits.parallel_calls)):
         return RunCalls(chosen)
-    deadline = run.find_deadline(now)
     wake_at = min(call.expires_at for call in waiting) if waiting else deadline
     if running or programs or held:
         return Wait(min(wake_at, deadline))

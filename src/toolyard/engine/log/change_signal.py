@@ -23,16 +23,19 @@ class ChangeSignal:
         if self._change is not None and not self._change.done():
             self._change.set_result(None)
 
-    async def wait(self, until: float) -> None:
-        """Wait until the next change, or until that time."""
-        self._change = self._loop.create_future()
+    def wait(self, until: float) -> asyncio.Future[None]:
+        """Return a future that ends with the next change, or at that time.
+
+        Not a coroutine: the driver waits several times in each turn, and would pass through one more frame each time.
+        """
+        change = self._change = self._loop.create_future()
         # The timer outlives this wait. A run waits many times for the same deadline, so the timer is replaced only
         # when the deadline has moved.
         if self._timer is None or abs(self._timer_at - until) > TIMER_TOLERANCE_S:
             self.cancel_timer()
             self._timer_at = until
             self._timer = self._loop.call_later(max(0.0, until - self._clock.now()), self._on_timer)
-        await self._change
+        return change
 
     def cancel_timer(self) -> None:
         """Cancel the timer of `wait`, once nobody waits any more."""

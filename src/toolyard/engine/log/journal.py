@@ -116,7 +116,9 @@ class Journal:
         """
         if self.is_releasing:
             raise Fenced(f"conversation {self.conversation!r} is being released")
-        state, now, seq = self.require_state(), self._clock.now(), self._seq
+        if self.broken:
+            raise self.broken
+        state, now, seq = self.state, self._clock.now(), self._seq
         entries: list[Entry] = []
         spending: list[tuple[Entry, State]] = []
         for event in events:
@@ -127,11 +129,11 @@ class Journal:
                 seq=seq,
                 at=now,
                 event=event,
-                run=its_run.id if its_run else run,
-                correlation_id=its_run.correlation_id if its_run else correlation_id,
+                run=its_run.id if its_run is not None else run,
+                correlation_id=its_run.correlation_id if its_run is not None else correlation_id,
                 epoch=self.epoch,
                 format=FORMAT,
-                request=request if event is events[-1] else None,
+                request=request if request is not None and event is events[-1] else None,
             )
             if kind in SPENDING_EVENTS:
                 spending.append((entry, state))
@@ -157,8 +159,8 @@ class Journal:
         """Publish a fleeting event to live readers, after all entries that were emitted before it."""
         if self._seq > self.readers.stored:
             self._held.append((self._seq, event))
-        else:
-            self._publish_fleeting(event)
+            return
+        self._publish_fleeting(event)
 
     def _publish_fleeting(self, event: Fleeting) -> None:
         self.readers.publish(event)
@@ -192,10 +194,12 @@ class Journal:
         future.add_done_callback(settle)
         self._commits.append((self._seq, future))
 
-    async def wait_changed(self, seen: State, until: float) -> None:
-        """Wait until the state differs from `seen`, or until that time."""
-        if self.state is seen and not self.broken:
-            await self.changes.wait(until)
+    def wait_changed(self, seen: State, until: float) -> asyncio.Future[None]:
+        """Return a future that ends when the state differs from `seen`, or at that time."""
+        change = self.changes.wait(until)
+        if self.state is not seen or self.broken:
+            self.changes.notify()
+        return change
 
     @property
     def is_busy(self) -> bool:
@@ -223,12 +227,13 @@ class Journal:
         except Exception as error:
             self._fail_flush(error)
             return
-        batch, self._staged, self._answers = self._staged, [], []
+        batch, self._staged = self._staged, []
+        if append.answers:
+            self._answers = []
         self._spending.clear()
         if stored is None:
             self._spawn(self._flush(append, batch))
-            return
-        if stored.done():
+        elif stored.done():
             self._on_stored(batch, stored)
         else:
             stored.add_done_callback(partial(self._on_stored, batch))
@@ -313,13 +318,14 @@ class Journal:
 
     def _publish(self, batch: Sequence[Entry]) -> None:
         """Publish stored entries, each followed by the fleeting events that were held back for it."""
-        if batch and not self._held:
-            self.readers.publish_entries(batch)
-        else:
-            for entry in batch:
-                self.readers.publish_entries((entry,))
-                while self._held and self._held[0][0] <= entry.seq:
-                    self._publish_fleeting(self._held.popleft()[1])
+        held, start = self._held, 0
+        while held and batch and (end := held[0][0] - batch[0].seq + 1) <= len(batch):
+            if start < end:
+                self.readers.publish_entries(batch[start:end])
+                start = end
+            self._publish_fleeting(held.popleft()[1])
+        if start < len(batch):
+            self.readers.publish_entries(batch[start:] if start else batch)
         self._observe(batch)
         if self.followers and self._relay:
             self._relay.announce(self.conversation, self.followers)

@@ -94,8 +94,10 @@ def _estimate_arguments(arguments: dict[str, object]) -> int:
     size, pending = VALUE_BYTES * len(arguments), list[object](arguments.values())
     while pending:
         value = pending.pop()
-        if isinstance(value, str):
+        if type(value) is str:
             size += len(value)
+        elif type(value) is int or value is None:
+            continue
         elif is_object(value):
             size += VALUE_BYTES * len(value)
             pending += value.values()

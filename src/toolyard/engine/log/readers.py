@@ -47,13 +47,11 @@ class Readers:
         """Called when the last reader has detached."""
         self.base = 0
         """The position of the oldest item in the ring."""
+        self.end = 0
+        """The position after the newest item."""
         self._ring: list[Published] = []
         self._live: list[Fleeting] = []
         self.waiting: list[Reader] = []
-
-    @property
-    def end(self) -> int:
-        return self.base + len(self._ring)
 
     def publish_entries(self, entries: Sequence[Entry]) -> None:
         """Publish entries that were stored together."""
@@ -71,10 +69,11 @@ class Readers:
             self._add_to_ring((event,))
 
     def _add_to_ring(self, items: Sequence[Published]) -> None:
+        self.end += len(items)
         if not self.attached:
             # Nothing is buffered without readers. The position moves on as if the items had been dropped, so that a
             # position from before is behind the base and its reader goes to the log.
-            self.base, self._ring = self.end + len(items), []
+            self.base, self._ring = self.end, []
             return
         ring = self._ring
         ring += items
@@ -176,7 +175,11 @@ class Reader:
             if readers.broken:
                 await self._follow_new_owner(readers.broken)
                 continue
-            if not await self._wait_for_more(timeout_s):
+            try:
+                is_published = await self._wait_for_more(timeout_s)
+            finally:
+                self._end_wait()
+            if not is_published:
                 break
         batch, self._ready = self._ready, []
         if batch:
@@ -232,10 +235,13 @@ class Reader:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(published)
 
-    async def _wait_for_more(self, timeout_s: float | None) -> bool:
-        """Return True as soon as something is published, False after `timeout_s`."""
+    def _wait_for_more(self, timeout_s: float | None) -> asyncio.Future[bool]:
+        """Return a future that is true as soon as something is published, and false after `timeout_s`.
+
+        Not a coroutine: a reader waits for each chunk, and would pass through one more frame each time.
+        """
         loop = self._loop
-        self._waiter = loop.create_future()
+        waiter = self._waiter = loop.create_future()
         self._readers.waiting.append(self)
         if timeout_s is not None:
             self._due = loop.time() + timeout_s
@@ -245,12 +251,13 @@ class Reader:
                 self._timer = None
             if self._timer is None:
                 self._timer = loop.call_at(self._due, self._on_timer, loop)
-        try:
-            return await self._waiter
-        finally:
-            self._waiter = None
-            if self in self._readers.waiting:
-                self._readers.waiting.remove(self)
+        return waiter
+
+    def _end_wait(self) -> None:
+        self._waiter = None
+        waiting = self._readers.waiting
+        if waiting and self in waiting:
+            waiting.remove(self)
 
     def _on_timer(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = None
@@ -309,8 +316,8 @@ class Reader:
         elif type(event) is TurnEnded:
             # The entry holds the whole text of the turn. The part that this reader has not seen is handed out first, so
             # that a client which only appends deltas has all of it.
-            texts = [item for item in event.items if isinstance(item, ModelText)]
-            if text := "".join([item.text for item in texts]):
+            if texts := [item for item in event.items if type(item) is ModelText]:
+                text = "".join([item.text for item in texts])
                 logprobs = ",".join([item.logprobs for item in texts if item.logprobs])
                 self._take_text(TextAppended(turn=self._turn, offset=0, text=text, logprobs=logprobs))
             self._seen = 0

@@ -1,7 +1,7 @@
 """A request and its events, for a caller that iterates over them or waits for the result."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Generic, cast
 
 from msgspec.structs import replace
@@ -50,24 +50,24 @@ class Run(Generic[OutputT]):
     async def __aiter__(self) -> AsyncIterator[Event]:
         """Yield every event of this run, durable and fleeting, through all its waits to its end."""
         reader = await self._open_reader()
-        batches = _RunBatches(reader, self.id)
+        run_events = _RunEvents(self.id)
         try:
-            while not batches.is_over:
-                for item in await batches.read():
-                    yield item.event if isinstance(item, Entry) else item
-            self._entries = batches.entries
+            while not run_events.is_over:
+                for item in run_events.select(await reader.read_batch()):
+                    yield item.event if type(item) is Entry else item
+            self._entries = run_events.entries
         finally:
             reader.detach()
 
     async def stream(self) -> AsyncGenerator[Published, None]:
         """Yield the same events, the durable ones as log entries."""
         reader = await self._open_reader()
-        batches = _RunBatches(reader, self.id)
+        run_events = _RunEvents(self.id)
         try:
-            while not batches.is_over:
-                for item in await batches.read():
+            while not run_events.is_over:
+                for item in run_events.select(await reader.read_batch()):
                     yield item
-            self._entries = batches.entries
+            self._entries = run_events.entries
         finally:
             reader.detach()
 
@@ -126,25 +126,24 @@ class Run(Generic[OutputT]):
         )
 
 
-class _RunBatches:
-    """Reads the events of one run. What comes at once is read together: a step for each event costs more than it."""
+class _RunEvents:
+    """Selects the events of one run. What comes at once is read together: a step for each event costs more than it."""
 
-    def __init__(self, reader: Reader, run_id: str) -> None:
+    def __init__(self, run_id: str) -> None:
         self.is_over = False
         self.entries: list[Entry] = []
-        self._reader = reader
         self._run_id = run_id
         self._is_active = False
 
-    async def read(self) -> list[Published]:
-        """Return the next events of the run, as soon as there are any in the log."""
-        batch: list[Published] = []
-        for item, _ in await self._reader.read_batch():
+    def select(self, batch: Sequence[tuple[Published, Cursor]]) -> list[Published]:
+        """Return those of a reader's items that are the run's."""
+        selected: list[Published] = []
+        for item, _ in batch:
             if type(item) is not Entry:
                 if self._is_active:  # fleeting events name no run: they belong to the one that is active
-                    batch.append(item)
+                    selected.append(item)
             elif item.run == self._run_id:
-                batch.append(item)
+                selected.append(item)
                 self.entries.append(item)
                 kind = type(item.event)
                 if kind is RunStarted:
@@ -152,4 +151,4 @@ class _RunBatches:
                 elif kind is RunEnded:
                     self.is_over = True
                     break
-        return batch
+        return selected
