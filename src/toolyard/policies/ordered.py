@@ -114,11 +114,7 @@ class OrderedPolicy:
         return (*BUILT_IN_RULES, *of_divisions, *self._own_rules)
 
     def judge(self, request: PolicyRequest) -> Verdict:
-        for rule in self._rules:
-            if (verdict := _ask_rule(rule, request)) is not None:
-                break
-        else:
-            verdict = _default_verdict(request)
+        verdict = _ask_rules(self._rules, request) or _default_verdict(request)
         # After all rules: what the conversation asks for is never loosened by one that allows.
         if verdict.decision == "allow" and _is_asked(request):
             return Verdict("ask", "the conversation asks for an approval")
@@ -128,7 +124,7 @@ class OrderedPolicy:
         """Return the rules that are asked, up to the one that decides."""
         checks: list[CheckedRule] = []
         for rule in self._rules:
-            checks.append(build_checked_rule(_get_name(rule).removeprefix("check_"), _ask_rule(rule, request)))
+            checks.append(build_checked_rule(_get_name(rule).removeprefix("check_"), _ask_rules((rule,), request)))
             if checks[-1].decision is not None:
                 break
         else:
@@ -147,15 +143,20 @@ def _is_asked(request: PolicyRequest) -> bool:
     return bool(asked_tools) and tool.venue != "client" and not asked_tools.isdisjoint(("*", *tool.names))
 
 
-def _ask_rule(rule: Callable[[PolicyRequest], object], request: PolicyRequest) -> Verdict | None:
-    try:
-        verdict = rule(request)
-    except Exception:  # fail closed, and say so
-        _log.exception("rule %s failed for tool %s; denied", _get_name(rule), request.tool.name)
-        return Verdict("deny", f"the rule {_get_name(rule)} failed")
-    if verdict is None or (isinstance(verdict, Verdict) and verdict.decision in ("allow", "ask", "deny")):
-        return verdict
-    return Verdict("deny", f"the rule {_get_name(rule)} gave no verdict")
+def _ask_rules(rules: Sequence[Callable[[PolicyRequest], object]], request: PolicyRequest) -> Verdict | None:
+    """Return the verdict of the first rule that gives one."""
+    for rule in rules:
+        try:
+            verdict = rule(request)
+        except Exception:  # fail closed, and say so
+            _log.exception("rule %s failed for tool %s; denied", _get_name(rule), request.tool.name)
+            return Verdict("deny", f"the rule {_get_name(rule)} failed")
+        if verdict is None:
+            continue
+        if isinstance(verdict, Verdict) and verdict.decision in ("allow", "ask", "deny"):
+            return verdict
+        return Verdict("deny", f"the rule {_get_name(rule)} gave no verdict")
+    return None
 
 
 def _default_verdict(request: PolicyRequest) -> Verdict:

@@ -21,7 +21,7 @@ from toolyard.core.conversation.events import (
     TurnEnded,
 )
 from toolyard.core.conversation.search_texts import fold_case, list_removed_ids, list_texts
-from toolyard.core.errors import RequestRepeated, StoreDown
+from toolyard.core.errors import Fenced, RequestRepeated, StoreDown
 from toolyard.core.store import CatalogQuery, ConversationCard
 
 _CATALOG_EVENTS = frozenset(
@@ -73,8 +73,19 @@ def select_catalog_entries(entries: Sequence[Entry]) -> list[Entry]:
 
 def has_texts(entries: Sequence[Entry]) -> bool:
     """Return whether one of the entries has a text of a user or a model."""
-    events = [entry.event for entry in entries if type(entry.event) in _EVENTS_WITH_ITEMS]
-    return any(True for event in events for _ in list_texts(event))
+    for entry in entries:
+        if type(entry.event) in _EVENTS_WITH_ITEMS and any(True for _ in list_texts(entry.event)):
+            return True
+    return False
+
+
+def check_order(conversation: str, entries: Sequence[Entry], first: int) -> None:
+    """Raise Fenced unless the entries are numbered without a gap from `first` on."""
+    seq = first
+    for entry in entries:
+        if entry.seq != seq:
+            raise Fenced(f"entry {entry.seq} of conversation {conversation!r} is out of order: {seq} comes next")
+        seq += 1
 
 
 def ends_run(entries: Sequence[Entry]) -> bool:

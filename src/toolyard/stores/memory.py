@@ -40,6 +40,7 @@ from toolyard.core.store.figures import merge_steps
 from toolyard.stores.entries import (
     build_closed_error,
     build_repeated_error,
+    check_order,
     contains_text,
     select_catalog_entries,
 )
@@ -129,9 +130,7 @@ class MemoryStore(SingleProcessPorts):
         self._require_open()
         conversation, entries = append.conversation, append.entries
         row = self._require_epoch(conversation, append.epoch)
-        for seq, entry in enumerate(entries, len(row.entries) + 1):
-            if entry.seq != seq:
-                raise Fenced(f"entry {entry.seq} of conversation {conversation!r} is out of order: {seq} comes next")
+        check_order(conversation, entries, len(row.entries) + 1)
         if catalog_entries := select_catalog_entries(entries):
             self._record_requests(conversation, catalog_entries)
             self._project(conversation, catalog_entries)

@@ -88,14 +88,11 @@ def _split_whole_events(packet: bytes) -> list[bytes]:
 
     Most packets are like this, and this takes a quarter of the time that it takes to look at each line.
     """
-    if not packet.endswith(b"\n\n") or b"\r" in packet or len(packet) > MAX_EVENT_BYTES:
+    if not (packet.startswith(b"data: ") and packet.endswith(b"\n\n")) or len(packet) > MAX_EVENT_BYTES:
         return []
-    events: list[bytes] = []
-    for event in packet[:-2].split(b"\n\n"):
-        if not event.startswith(b"data: ") or b"\n" in event:
-            return []
-        events.append(event[6:])
-    return events
+    events = packet[6:-2].split(b"\n\ndata: ")
+    # Two line feeds for each event are those that end it: then there are no other lines.
+    return events if packet.count(b"\n") == 2 * len(events) and b"\r" not in packet else []
 
 
 def _build_too_long() -> EventTooLong:

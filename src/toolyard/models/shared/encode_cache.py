@@ -127,6 +127,10 @@ _LAST_OF_GROUP = _ALONE | {Result}
 
 def _is_complete(group: Sequence[Item]) -> bool:
     """Return whether no later item can belong to the group at the end of the history."""
-    calls = {item.id for item in group if isinstance(item, Call)}
-    answered = {item.call_id for item in group if isinstance(item, Result)}
+    calls, answered = set[str](), set[str]()
+    for item in group:
+        if type(item) is Call:
+            calls.add(item.id)
+        elif type(item) is Result:
+            answered.add(item.call_id)
     return calls <= answered if calls else not isinstance(group[-1], ModelText | Reasoning)

@@ -14,7 +14,7 @@ from asyncpg import Connection
 
 from toolyard.core.errors import Fenced, ToolyardError
 from toolyard.core.store import Append
-from toolyard.stores.entries import build_closed_error, build_repeated_error, encode_batch, ends_run
+from toolyard.stores.entries import build_closed_error, build_repeated_error, check_order, encode_batch, ends_run
 from toolyard.stores.postgres.catalog import (
     PROJECTION,
     REQUEST_CONSTRAINT,
@@ -359,9 +359,7 @@ def _explain_fence(job: _QueuedAppend, epoch: int | None, last_seq: int | None, 
 def _build_job(append: Append) -> _QueuedAppend:
     entries = append.entries
     first = entries[0].seq if entries else 0
-    for seq, entry in enumerate(entries, first):
-        if entry.seq != seq:
-            raise Fenced(f"entry {entry.seq} of conversation {append.conversation!r} is out of order: {seq} comes next")
+    check_order(append.conversation, entries, first)
     done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
     return _QueuedAppend(
         append, first, len(entries), encode_batch(entries), done, project_entries(entries), ends_run(entries)

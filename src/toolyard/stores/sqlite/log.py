@@ -8,7 +8,7 @@ from itertools import islice
 from toolyard.core.conversation.events import Entry
 from toolyard.core.errors import Fenced
 from toolyard.core.store import Append, FutureLike, SnapshotHead, SnapshotUpdate, UsageRow
-from toolyard.stores.entries import decode_batch, encode_batch, has_texts, select_catalog_entries
+from toolyard.stores.entries import check_order, decode_batch, encode_batch, has_texts, select_catalog_entries
 from toolyard.stores.sqlite.catalog import project, touch_card
 from toolyard.stores.sqlite.connections import SqlitePorts
 from toolyard.stores.sqlite.ledger import end_turns
@@ -123,9 +123,8 @@ def _build_append(append: Append) -> tuple[Work[bool], int, Sequence[UsageRow]]:
     """
     conversation, epoch, entries = append.conversation, append.epoch, append.entries
     first = entries[0].seq if entries else 0
-    for seq, entry in enumerate(entries, first):
-        if entry.seq != seq:
-            raise Fenced(f"entry {entry.seq} of conversation {conversation!r} is out of order: {seq} comes next")
+    if len(entries) > 1:
+        check_order(conversation, entries, first)
     lines = encode_batch(entries)
     catalog_entries = select_catalog_entries(entries)
     updated_at = catalog_entries[-1].at if catalog_entries else None

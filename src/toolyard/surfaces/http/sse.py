@@ -98,10 +98,13 @@ async def stream_events(
         if opening := encoder.opening():
             yield opening
         while True:
-            hold.set(encoder.over and hold.waits())
-            if encoder.over and not hold.is_on:
-                break
-            batch = await reader.read_batch(min(HEARTBEAT_S, hold.left_s) if hold.is_on else HEARTBEAT_S)
+            wait_s = HEARTBEAT_S
+            if encoder.over or hold.is_on:
+                hold.set(encoder.over and hold.waits())
+                if encoder.over and not hold.is_on:
+                    break
+                wait_s = min(HEARTBEAT_S, hold.left_s) if hold.is_on else HEARTBEAT_S
+            batch = await reader.read_batch(wait_s)
             pieces: list[bytes] = [] if batch else [b": heartbeat\n\n"]
             for item, cursor in batch:
                 # A batch may reach beyond the end of the run: its other items belong to the next one.

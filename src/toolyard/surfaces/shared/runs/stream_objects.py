@@ -51,7 +51,7 @@ StreamObject = dict[str, object]
 
 def build_objects(item: Published, view: RunView, notices: RunNotices) -> list[StreamObject]:
     """Return the objects of an item. The item is already applied to the view, which is that of its run."""
-    if not isinstance(item, Entry):
+    if type(item) is not Entry:
         return _build_fleeting(item, view)
     objects = _build_durable(item.event, view, notices)
     for stream_object in objects:
@@ -135,8 +135,10 @@ def _build_turn(event: TurnEvent, view: RunView) -> list[StreamObject]:
             # The client has to drop the text that it has received of this turn.
             return [{"type": "turn.restarted", "turn": number}] if view.turns[-1].restarted else []
         case TurnEnded(items=items, output_problem=output_problem):
-            results = [item for item in items if isinstance(item, Result)]
-            objects = [part for result in results for part in _build_call_finish(result, view, ran_by="provider")]
+            objects: list[StreamObject] = []
+            for item in items:
+                if type(item) is Result:
+                    objects += _build_call_finish(item, view, ran_by="provider")
             if citations := merge_citations(view.turns[-1].texts):
                 objects.append({"type": "text.cited", "citations": citations})
             if output_problem is not None and view.needs_repair:
