@@ -67,6 +67,8 @@ class LogLine:
         for name, value in self._fields.items():
             if type(value) is str and 0 < len(value) <= MAX_CACHED_CHARS:  # most values
                 text += f"{name}={_format_short_text(value)} | "
+            elif type(value) is float or type(value) is int:
+                text += f"{name}={value} | "
             elif not _is_empty(value):
                 text += f"{name}={format_value(redact(value))} | "
         return text + self.event
@@ -115,16 +117,13 @@ def _find_only_handler(logger: logging.Logger) -> "StderrHandler | None":
         return None
     if logger.filters:
         return None
-    only, ancestor = None, logger
-    while ancestor is not None:
-        for handler in ancestor.handlers:
-            if only is not None or not isinstance(handler, StderrHandler) or handler.filters or handler.level:
-                return None
-            if handler.formatter is not handler.own_formatter:
-                return None
-            only = handler
-        ancestor = ancestor.parent if ancestor.propagate else None
-    return only
+    handlers, ancestor = logger.handlers, logger
+    while ancestor.propagate and (ancestor := ancestor.parent) is not None:
+        if ancestor.handlers:
+            handlers = [*handlers, *ancestor.handlers]
+    if len(handlers) != 1 or not isinstance(only := handlers[0], StderrHandler):
+        return None
+    return None if only.filters or only.level or only.formatter is not only.own_formatter else only
 
 
 def redact(value: object) -> object:

@@ -77,7 +77,8 @@ class Observers:
         for entry in entries:
             event = entry.event
             kind = type(event)
-            for handle in by_type[kind] if kind in by_type else self._find_handlers(kind):
+            handlers = by_type.get(kind)
+            for handle in self._find_handlers(kind) if handlers is None else handlers:
                 try:
                     handle(entry, event)
                 except Exception:

@@ -293,7 +293,7 @@ class RunView(Struct, kw_only=True):
 
     def apply(self, item: Published) -> "RunView | None":
         """Update from an entry and return this view, or return None if the item belongs to another run."""
-        if type(item) is Entry:
+        if isinstance(item, Entry):
             if item.run != self.run_id:
                 return None
             self._apply_entry(item)
@@ -305,7 +305,7 @@ class RunView(Struct, kw_only=True):
         if is_call_event(event):
             if self.status == "waiting":
                 self._resume()
-            if type(event) is CallEnded:
+            if isinstance(event, CallEnded):
                 self._close_call(event)
             elif (call := self.calls.get(event.call_id)) is not None:
                 call.apply(event)

@@ -341,8 +341,5 @@ class Reader:
             unseen = event.text.encode()[self._seen - event.offset :].decode(errors="ignore")
             event = TextAppended(turn=event.turn, offset=self._seen, text=unseen)
         self._seen = end
-        self._move_cursor()
+        self._last_cursor = Cursor(self._seq, self._turn, end)
         self._ready.append((event, self._last_cursor))
-
-    def _move_cursor(self) -> None:
-        self._last_cursor = Cursor(self._seq, self._turn, self._seen) if self._seen else Cursor(self._seq)

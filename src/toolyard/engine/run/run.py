@@ -54,7 +54,7 @@ class Run(Generic[OutputT]):
         try:
             while not run_events.is_over:
                 for item in run_events.select(await reader.read_batch()):
-                    yield item.event if type(item) is Entry else item
+                    yield item.event if isinstance(item, Entry) else item
             self._entries = run_events.entries
         finally:
             reader.detach()

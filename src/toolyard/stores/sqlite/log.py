@@ -123,7 +123,8 @@ def _build_append(append: Append) -> tuple[Work[bool], int, Sequence[UsageRow]]:
     """
     conversation, epoch, entries = append.conversation, append.epoch, append.entries
     first = entries[0].seq if entries else 0
-    if len(entries) > 1:
+    last = first + len(entries) - 1
+    if entries and entries[-1].seq != last:
         check_order(conversation, entries, first)
     lines = encode_batch(entries)
     catalog_entries = select_catalog_entries(entries)
@@ -131,7 +132,6 @@ def _build_append(append: Append) -> tuple[Work[bool], int, Sequence[UsageRow]]:
     is_touched = updated_at is not None or has_texts(entries)
     settlements = append.settlements
     row = (len(entries), append.wake_at, conversation, epoch, first)
-    last = first + len(entries) - 1
 
     def work(connection: sqlite3.Connection) -> bool:
         written = connection.execute(_OPEN if append.opens else _ADVANCE, row)

@@ -234,7 +234,9 @@ def _index_conversation(
     for last_seq, lines in batches:
         if (entries := decode_searched_entries(lines)) is None:
             continue
-        chars += sum(_index_entry(connection, conversation, entry) + 20 for entry in entries if entry.seq > indexed_seq)
+        for entry in entries:
+            if entry.seq > indexed_seq:
+                chars += _index_entry(connection, conversation, entry) + 20
         indexed_seq, read_bytes = last_seq, read_bytes + len(lines)
         if read_bytes >= MAX_READ_BYTES or chars >= MAX_STEP_CHARS:
             break

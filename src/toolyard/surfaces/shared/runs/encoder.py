@@ -80,7 +80,7 @@ class RunEncoder(ObjectFraming):
         self.over = view.at_rest
 
     def item(self, published: Published, cursor: Cursor) -> bytes:
-        if type(published) is not Entry:  # nothing to apply: the view is made of entries
+        if not isinstance(published, Entry):  # nothing to apply: the view is made of entries
             return encode_objects(published, cursor, self._view, self._notices) if self._view.is_active else b""
         view = self._view.apply(published)
         self.over = is_at_rest(self._view, published.seq, self._log_end)
@@ -127,7 +127,7 @@ def encode_objects(item: Published, cursor: Cursor, view: RunView, notices: RunN
 
     A client that disconnects in between resumes before the entry, and receives all of its objects again.
     """
-    if type(item) is TextAppended:  # the hot path: bytes only, without a dict
+    if isinstance(item, TextAppended):  # the hot path: bytes only, without a dict
         content = msgspec.json.encode(item.text)
         return b'id: %b\ndata: {"type":"text.delta","content":%b}\n\n' % (str(cursor).encode(), content)
     objects = build_objects(item, view, notices)

@@ -51,7 +51,7 @@ StreamObject = dict[str, object]
 
 def build_objects(item: Published, view: RunView, notices: RunNotices) -> list[StreamObject]:
     """Return the objects of an item. The item is already applied to the view, which is that of its run."""
-    if type(item) is not Entry:
+    if not isinstance(item, Entry):
         return _build_fleeting(item, view)
     objects = _build_durable(item.event, view, notices)
     for stream_object in objects:
