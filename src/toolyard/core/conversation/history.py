@@ -6,10 +6,11 @@ Extending a history costs only what is added: the old and the new history share 
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, islice
 from typing import overload
 
 from toolyard.core.conversation.context.token_estimate import estimate_tokens
-from toolyard.core.items import Call, Item, ModelText, Reasoning, Result
+from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, SystemText, UserMessage
 from toolyard.core.tools.trust import join_sources, name_source
 
 
@@ -82,16 +83,14 @@ class History(Sequence[Item]):
         sums, counts, items = self._root.tokens, self._root.messages, self._items
         start = len(sums) - 1
         if start < length:
-            tokens, messages = sums[start], counts[start]
+            added, messages = items[start:length], counts[start]
+            sums += islice(accumulate(map(estimate_tokens, added), initial=sums[start]), 1, None)
             kinds = (type(items[at]) for at in range(start - 1, -1, -1) if type(items[at]) is not Reasoning)
             previous_kind = next(kinds, None)
-            for item in items[start:length]:
-                tokens += estimate_tokens(item)
-                kind = type(item)
+            for kind in map(type, added):
                 if kind is not Reasoning:
                     messages += not (kind is Call and previous_kind in (ModelText, Call))
                     previous_kind = kind
-                sums.append(tokens)
                 counts.append(messages)
         return sums[length], counts[length]
 
@@ -120,7 +119,9 @@ class History(Sequence[Item]):
         sources = root.sources[-1] if root.sources else ""
         joined = {sources}
         for at, item in enumerate(self.items_from(root.checked), root.checked):
-            if source := name_source(item):
+            # A call of the function only where the parts of a message have to be looked at.
+            source = name_source(item) if type(item) is UserMessage or type(item) is SystemText else item.untrusted
+            if source:
                 if source not in joined:
                     joined.add(source)
                     sources = join_sources(sources, source)

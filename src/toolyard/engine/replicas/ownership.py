@@ -32,6 +32,8 @@ UNREADABLE_RETRY_S = 60.0
 """When a conversation of a shared store whose log could not be read is tried again."""
 LEAVE_TO_OTHERS_S = 60.0
 """How long after the last entry a call is left to replicas that have its tool."""
+MEASURE_S = 0.1
+"""How long after a run its conversation is measured: whoever waits for the end of the run is told first."""
 LEFT_RETRY_S = 1.0
 """About when a conversation that was left to others is due again."""
 STOPPING = "the server is about to stop; come back in a moment, with the last event's id if you follow a stream"
@@ -62,6 +64,8 @@ class Driver:
         self._sizes: dict[Journal, int] = {}
         """The estimated bytes of each journal, as of when it last came to rest."""
         self._held_bytes = 0
+        self._unmeasured: set[Journal] = set()
+        """The journals that came to rest since the last measurement."""
         self._max_bytes = MAX_IDLE_BYTES
         self._joining: dict[str, set[str]] = {}
         """The replicas that follow conversations which are being opened."""
@@ -348,7 +352,7 @@ class Driver:
         elif journal.broken:
             self._drop(journal.conversation)
         else:
-            self._update_size(journal)
+            self._measure_soon(journal)
             if journal.is_committed:
                 self.views.save_snapshot_if_due(journal.conversation, journal.state, journal.readers.stored)
         if journal.broken:
@@ -360,7 +364,6 @@ class Driver:
         elif journal.state.wake_at is not None:
             self.on_due()
         self.release_if_resting(journal)
-        self._evict_idle()
 
     def _forget_when_idle(self, journal: Journal) -> None:
         """Delete an ephemeral conversation once its last reader has gone."""
@@ -400,6 +403,20 @@ class Driver:
         # after a quarter more has been added, not with each conversation that is opened.
         self._max_journals = max(MAX_IDLE, len(self._journals) + MAX_IDLE // 4)
         self._max_bytes = max(MAX_IDLE_BYTES, self._held_bytes + MAX_IDLE_BYTES // 4)
+
+    def _measure_soon(self, journal: Journal) -> None:
+        if not self._unmeasured:
+            asyncio.get_running_loop().call_later(MEASURE_S, self._measure)
+        self._unmeasured.add(journal)
+
+    def _measure(self) -> None:
+        """Measure one of the journals, and the next one after other tasks: one may hold thousands of items."""
+        journal = self._unmeasured.pop()
+        if self._unmeasured:
+            asyncio.get_running_loop().call_soon(self._measure)
+        if self._journals.get(journal.conversation) is journal:
+            self._update_size(journal)
+            self._evict_idle()
 
     def _update_size(self, journal: Journal) -> None:
         size = journal.estimate_size()

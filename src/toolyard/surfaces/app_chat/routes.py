@@ -158,7 +158,7 @@ class RequestHandler:
             await service.conversations.require(conversation_id, caller)
         first = find_first_new(data)
         new = data.messages[first:]
-        used_ids = await find_used_ids(service, conversation_id, (message.id for message in new))
+        used_ids = await find_used_ids(service, conversation_id, [message.id for message in new])
         history = await read_history(new, service.clock, add_app_message, first, used_ids)
         input, sources = await remove_sentences(service, history, caller)
         tools = [parse_tool(tool, index) for index, tool in enumerate(data.tools)]

@@ -145,7 +145,7 @@ async def read_input(data: RespondBody, service: Service) -> list[Item]:
         id=data.message_id or clock.new_id("item"), at=clock.now(), parts=(TextPart(text=data.prompt),)
     )
     messages = [*data.history, *data.conversation_history]
-    used_ids = await find_used_ids(service, data.conversation_id, (message.id for message in messages))
+    used_ids = await find_used_ids(service, data.conversation_id, [message.id for message in messages])
     return [*await read_history(messages, clock, add_message, used_ids={*used_ids, prompt.id}), prompt]
 
 

@@ -84,7 +84,8 @@ class ItemBuilder:
         if role == "tool":
             self.items.append(self._build_result(index, answered_call_id, text))
             return
-        self.require_results(index)
+        if self._open_calls:
+            self.require_results(index)
         if role == "user":
             item_id = self._choose_id(index, message_id) if message_id else f"{self._item_id}_{index}"
             self.items.append(UserMessage(id=item_id, at=self._at, parts=(TextPart(text=text),)))

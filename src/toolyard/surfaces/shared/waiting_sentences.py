@@ -34,7 +34,7 @@ def find_links(item: Item) -> Sequence[str]:
 async def remove_sentences(service: Service, items: Sequence[Item], caller: Caller) -> tuple[Sequence[Item], list[str]]:
     """Return the history as `replace_sentences` does, without the sentences that stay: the model sees none of them."""
     # A list, since a long history is looked through: a generator or a function would be called for each item.
-    if not any([isinstance(item, ModelText) and LINK_MARK in item.text for item in items]):
+    if not any([type(item) is ModelText and LINK_MARK in item.text for item in items]):
         return items, []
     items, sources = await replace_sentences(service, items, caller)
     remaining = [_remove_sentence(item) for item in items]
