@@ -130,22 +130,36 @@ class RunLog:
 
     def _log_result(self, entry: Entry, result: Result) -> None:
         error = result.error
-        if error is None and not (TOOLS.isEnabledFor(logging.INFO) or RUNS.isEnabledFor(logging.DEBUG)):
+        if error is None:
+            self._log_success(entry, result)
             return
         fields: dict[str, object] = {"tool_name": result.tool, "call_id": result.call_id, "outcome": result.outcome}
-        duration_ms = round(result.duration_ms, 1)
-        if error is None:
-            _log(TOOLS, logging.INFO, entry, "Tool finished", **fields, duration_ms=duration_ms)
-            if RUNS.isEnabledFor(logging.DEBUG):
-                _log(RUNS, logging.DEBUG, entry, "Tool execution successful", **fields)
-            return
-        fields |= {"duration_ms": duration_ms, "error_type": error.error_type, "error": error.error}
+        fields |= {"duration_ms": round(result.duration_ms, 1), "error_type": error.error_type, "error": error.error}
         if error.error_type in EXPECTED_ERRORS:
             _log(TOOLS, logging.INFO, entry, "Tool finished", **fields)
             return
         call = self._find_call(entry, result.call_id)
         fields |= {"details": error.details, "arguments": call.arguments if call else None}
         _log(TOOLS, logging.WARNING, entry, "Tool execution error", **fields)
+
+    @staticmethod
+    def _log_success(entry: Entry, result: Result) -> None:
+        # By `log_line`, as most lines are of this kind: `_log` would copy the fields once more.
+        if TOOLS.isEnabledFor(logging.INFO):
+            log_line(
+                TOOLS,
+                logging.INFO,
+                entry.correlation_id,
+                "Tool finished",
+                run=entry.run,
+                tool_name=result.tool,
+                call_id=result.call_id,
+                outcome=result.outcome,
+                duration_ms=round(result.duration_ms, 1),
+            )
+        if RUNS.isEnabledFor(logging.DEBUG):
+            fields = {"tool_name": result.tool, "call_id": result.call_id, "outcome": result.outcome}
+            _log(RUNS, logging.DEBUG, entry, "Tool execution successful", **fields)
 
     @staticmethod
     def _log_compaction(entry: Entry, event: HistoryCompacted) -> None:

@@ -74,7 +74,7 @@ def select_catalog_entries(entries: Sequence[Entry]) -> list[Entry]:
 def has_texts(entries: Sequence[Entry]) -> bool:
     """Return whether one of the entries has a text of a user or a model."""
     for entry in entries:
-        if type(entry.event) in _EVENTS_WITH_ITEMS and any(True for _ in list_texts(entry.event)):
+        if type(entry.event) in _EVENTS_WITH_ITEMS and next(list_texts(entry.event), None) is not None:
             return True
     return False
 

@@ -44,6 +44,7 @@ from toolyard.core.conversation.events import (
     TurnFailed,
     TurnStarted,
     is_call_event,
+    is_turn_event,
 )
 from toolyard.core.conversation.history import find_open_calls
 from toolyard.core.conversation.run_state import MAX_OUTPUT_REPAIRS, Phase
@@ -310,11 +311,12 @@ class RunView(Struct, kw_only=True):
             elif (call := self.calls.get(event.call_id)) is not None:
                 call.apply(event)
             return
+        if is_turn_event(event):
+            self._apply_turn_event(event)
+            return
         match event:
             case CallsRequested():
                 self._add_children(event)
-            case TurnStarted() | TurnEnded() | TurnFailed():
-                self._apply_turn_event(event)
             case RunQueued() | RunStarted() | StopRequested() | RunSuspended() | RunEnded():
                 self._apply_run_event(event, entry)
             case HistoryCompacted():

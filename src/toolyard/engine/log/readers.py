@@ -24,6 +24,7 @@ from toolyard.core.errors import Fenced, NotFound
 from toolyard.core.items import ModelText
 
 RING_SIZE = 1024
+MAX_RING_SIZE = 2 * RING_SIZE
 PAGE_SIZE = 500
 BATCH_SIZE = 128
 """Items that a reader takes from the ring at once: it holds them in memory until they are handed out."""
@@ -78,7 +79,7 @@ class Readers:
         ring = self._ring
         ring += items
         # Let the ring grow to twice its size and drop half: moving the list once per item would cost too much.
-        if len(ring) > 2 * RING_SIZE:
+        if len(ring) > MAX_RING_SIZE:
             excess = len(ring) - RING_SIZE
             del ring[:excess]
             self.base += excess
