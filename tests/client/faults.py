@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from tcp_servers import serve_connections
+
 POST = b"POST /chat/v1/conversation"
 
 
@@ -55,21 +57,12 @@ class FaultProxy:
         target = urlsplit(url)
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            task = asyncio.current_task()
-            assert task is not None
-            serving.add(task)
-            with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            with suppress(ConnectionError, asyncio.IncompleteReadError):
                 await self._serve(reader, writer, target.hostname or "", target.port or 0)
             writer.transport.abort()
-            serving.discard(task)
 
-        serving = set[asyncio.Task[None]]()
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        async with server:
-            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            for task in serving:
-                task.cancel()
-            await asyncio.gather(*serving)
+        async with serve_connections(serve) as port:
+            yield f"http://127.0.0.1:{port}"
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, port: int) -> None:
         head, body = await _read_request(reader)
@@ -108,10 +101,11 @@ class FaultProxy:
     async def _pass_on_late_post(self, host: str, port: int) -> None:
         if self._late_post:
             answer, onwards = await asyncio.open_connection(host, port)
-            onwards.write(self._late_post)
-            await answer.read()
-            onwards.close()
-            await onwards.wait_closed()
+            try:
+                onwards.write(self._late_post)
+                await answer.read()
+            finally:
+                onwards.transport.abort()
 
 
 def _close_after(head: bytes) -> bytes:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 import pytest
 
+from tcp_servers import serve_connections
 from toolyard.client.http import ServerClient
 from toolyard.client.sse import read_events
 from toolyard.core.errors import Unavailable
@@ -28,12 +29,9 @@ async def serve_pieces(pieces: Sequence[bytes]) -> "AsyncGenerator[str, None]":
             writer.write(piece)
             await writer.drain()
             await asyncio.sleep(0)
-        writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    async with server:
-        host, port = server.sockets[0].getsockname()
-        yield f"http://{host}:{port}"
+    async with serve_connections(answer) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, len(STREAM)])

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from client.drivers import PACKAGE, build_package, node_path
+from tcp_servers import serve_connections
 
 TIMEOUT_S = 60
 HURRIED = """
@@ -36,7 +37,6 @@ async def test_a_body_that_does_not_come_is_given_up(status: bytes) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 " + status + b'\r\nContent-Length: 100\r\n\r\n{"error":')
         await reader.read()
-        writer.close()
 
     script = HURRIED + (
         "const http = new module.HttpTransport(words[0], {});"
@@ -44,10 +44,8 @@ async def test_a_body_that_does_not_come_is_given_up(status: bytes) -> None:
     )
 
     async def run() -> object:
-        server = await asyncio.start_server(silent, "127.0.0.1", 0)
-        async with server:
-            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            return await asyncio.to_thread(run_module, "http", script, url)
+        async with serve_connections(silent) as port:
+            return await asyncio.to_thread(run_module, "http", script, f"http://127.0.0.1:{port}")
 
     assert (await run()) == ("ConnectionLostError" if status.startswith(b"200") else "ToolyardError")
 

@@ -1,7 +1,9 @@
 """A TCP proxy on loopback that can be cut and mended, as a network between two machines can."""
 
 import asyncio
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
+
+from tcp_servers import serve_connections
 
 CHUNK_BYTES = 65_536
 
@@ -18,16 +20,11 @@ class TcpProxy:
         self._target_port = target_port
         self._connected = asyncio.Event()
         self._connected.set()
-        self._server: asyncio.Server | None = None
-        self._pumps: set[asyncio.Task[None]] = set()
+        self._serving = AsyncExitStack()
+        self.port = 0
 
     async def open(self) -> None:
-        self._server = await asyncio.start_server(self._forward, "127.0.0.1", 0)
-
-    @property
-    def port(self) -> int:
-        assert self._server is not None
-        return self._server.sockets[0].getsockname()[1]
+        self.port = await self._serving.enter_async_context(serve_connections(self._forward))
 
     @property
     def is_cut(self) -> bool:
@@ -41,32 +38,18 @@ class TcpProxy:
 
     async def close(self) -> None:
         self.mend()
-        assert self._server is not None
-        self._server.close()
-        for pump in self._pumps:
-            pump.cancel()
-        await asyncio.gather(*self._pumps, return_exceptions=True)
+        await self._serving.aclose()
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._pumps.add(task)
+        await self._connected.wait()
+        # If the target does not listen, the client's connection is closed as well.
+        target_reader, target_writer = await asyncio.open_connection("127.0.0.1", self._target_port)
         try:
-            await self._connected.wait()
-            target_reader, target_writer = await asyncio.open_connection("127.0.0.1", self._target_port)
-            try:
-                async with asyncio.TaskGroup() as pumps:
-                    pumps.create_task(self._pump(reader, target_writer))
-                    pumps.create_task(self._pump(target_reader, writer))
-            finally:
-                target_writer.close()  # a pump that is cancelled before its first step has closed nothing
-        except OSError:
-            pass  # the target does not listen: the client's connection is closed as well
-        except asyncio.CancelledError:
-            pass  # by `close`: asyncio 3.11 logs a handler that ends as cancelled
+            async with asyncio.TaskGroup() as pumps:
+                pumps.create_task(self._pump(reader, target_writer))
+                pumps.create_task(self._pump(target_reader, writer))
         finally:
-            self._pumps.discard(task)
-            writer.close()
+            target_writer.close()  # a pump that is cancelled before its first step has closed nothing
 
     async def _pump(self, source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
         """Copy until the source ends. Neither bytes nor an end pass while the proxy is cut."""

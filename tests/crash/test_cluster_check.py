@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from crash.cluster_check import Expected, Fault, FaultKind, Problem, check_cluster
 from crash.ledger import STEPS, LedgerReader, LedgerWriter, Line, Step
 from crash.tcp_proxy import TcpProxy
+from tcp_servers import serve_connections
 from toolyard import Yard, tool
 from toolyard.core.conversation.events import CallEnded, CallStarted, Entry, RunEnded, TurnEnded
 from toolyard.core.items import Outcome
@@ -123,22 +124,20 @@ async def test_a_proxy_that_is_cut_holds_bytes_back_and_delivers_them_when_it_is
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while chunk := await reader.read(100):
             writer.write(chunk)
-        writer.close()
 
-    target = await asyncio.start_server(echo, "127.0.0.1", 0)
-    proxy = TcpProxy(target.sockets[0].getsockname()[1])
-    await proxy.open()
-    reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
-    writer.write(b"before")
-    assert await reader.readexactly(6) == b"before"
-    proxy.cut()
-    writer.write(b"during")
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.1):
-            await reader.readexactly(1)
-    proxy.mend()
-    assert await reader.readexactly(6) == b"during"
-    writer.close()
-    await writer.wait_closed()
-    await proxy.close()
-    target.close()
+    async with serve_connections(echo) as port:
+        proxy = TcpProxy(port)
+        await proxy.open()
+        reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+        writer.write(b"before")
+        assert await reader.readexactly(6) == b"before"
+        proxy.cut()
+        writer.write(b"during")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await reader.readexactly(1)
+        proxy.mend()
+        assert await reader.readexactly(6) == b"during"
+        writer.close()
+        await writer.wait_closed()
+        await proxy.close()

@@ -17,6 +17,8 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta, Struct
 
+from tcp_servers import serve_web_app
+
 VERSION = "2025-09-03"
 TOKEN = "ntn_secret"
 AT_ONCE = 2
@@ -187,13 +189,8 @@ class StrictNotion:
         app.router.add_post("/v1/data_sources/{id}/query", self._handler(self._query))
         app.router.add_post("/v1/pages", self._handler(self._create))
         app.router.add_patch("/v1/pages/{id}", self._handler(self._update))
-        runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, "127.0.0.1", 0).start()
-            yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-        finally:
-            await runner.cleanup()
+        async with serve_web_app(app) as url:
+            yield url
 
     def put(self, base: str, **cells: object) -> NotionPage:
         """A page as if it had been there before."""

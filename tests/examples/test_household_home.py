@@ -10,6 +10,7 @@ from aiohttp import web
 
 from examples.at_home import open_household, rows
 from support import collect_events, get_problem, get_result, wait_for_event
+from tcp_servers import serve_web_app
 from toolyard import Result, Yard
 from toolyard.core.conversation.events import RunSuspended
 
@@ -24,13 +25,8 @@ async def home_assistant(bodies: list[object], status: int = 200) -> AsyncGenera
 
     app = web.Application()
     app.router.add_post("/api/services/{domain}/{service}", serve)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/"
-    finally:
-        await runner.cleanup()
+    async with serve_web_app(app) as url:
+        yield f"{url}/"
 
 
 async def switch_light(yard: Yard, **data: object) -> Result:

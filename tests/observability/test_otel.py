@@ -16,6 +16,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from core.story import model_text, ok_result, tool_call
 from support import collect_events
+from tcp_servers import serve_web_app
 from toolyard import ToolError, Yard, tool
 from toolyard.app import Wiring
 from toolyard.core.conversation.events import (
@@ -243,14 +244,8 @@ async def collector() -> AsyncGenerator[tuple[str, list[ExportTraceServiceReques
 
     app = web.Application()
     app.router.add_post("/v1/traces", take)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}", received
-    finally:
-        await runner.cleanup()
+    async with serve_web_app(app) as url:
+        yield url, received
 
 
 @tool

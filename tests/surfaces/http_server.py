@@ -11,11 +11,10 @@ import aiohttp
 import uvicorn
 
 from ports import listen
+from tcp_servers import stop_accepting
 from toolyard import Yard
 
 RECEIVED_BYTES = 65_536
-STEPS_OF_ACCEPTING = 3
-"""The steps of the event loop from accepting a connection until uvicorn knows it."""
 
 
 @asynccontextmanager
@@ -59,11 +58,7 @@ class PromptServer(uvicorn.Server):
         await self._stopped.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        # asyncio leaves a connection open that it has accepted, but not yet opened, when its listener is closed.
-        for listener in sockets or ():
-            asyncio.get_running_loop().remove_reader(listener)
-        for _ in range(STEPS_OF_ACCEPTING):
-            await asyncio.sleep(0)
+        await stop_accepting(sockets or ())
         for listener in (*self.servers, *(sockets or ())):
             listener.close()
         state = self.server_state

@@ -19,6 +19,8 @@ from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 
+from tcp_servers import serve_web_app
+
 CLIENT_ID, CLIENT_SECRET = "toolyard client", "a client's secret: with / and +"
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 FOREIGN_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -119,16 +121,11 @@ async def serve_provider() -> AsyncGenerator[StandInProvider]:
     provider = StandInProvider()
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", provider.answer)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    provider.issuer = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    try:
-        yield provider
-    finally:
-        provider.stopped.set()
-        await runner.cleanup()
+    async with serve_web_app(app, shutdown_timeout_s=1.0) as provider.issuer:
+        try:
+            yield provider
+        finally:
+            provider.stopped.set()
 
 
 class Visitor:

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
+from tcp_servers import serve_web_app
 from wire.local import streaming
 from wire.reply_bytes import DONE, STOP, chunk, piece
 
@@ -29,13 +30,8 @@ class KeyedProvider:
         app = web.Application()
         app.router.add_post("/v1/chat/completions", self._answer)
         app.router.add_get("/v1/models", self._list)
-        runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, "127.0.0.1", 0).start()
-            yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-        finally:
-            await runner.cleanup()
+        async with serve_web_app(app) as url:
+            yield f"{url}/v1"
 
     def _refuse(self, request: web.Request) -> web.Response | None:
         key = request.headers.get("authorization", "").removeprefix("Bearer ")

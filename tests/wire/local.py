@@ -1,6 +1,5 @@
 """What wire tests share: a counting clock, requests for the model, and real servers on the loopback."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -9,6 +8,7 @@ from typing import TypeVar
 
 from aiohttp import web
 
+from tcp_servers import ConnectionHandler, serve_connections, serve_web_app
 from toolyard.core.conversation.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.conversation.history import History
 from toolyard.core.items import Item, Seal, TextPart, UserMessage
@@ -93,14 +93,8 @@ async def serving(handler: Handler, path: str = "/chat/completions") -> AsyncGen
     """Serve a path whose posts `handler` answers, and yield the base URL."""
     app = web.Application(client_max_size=64 * 1024 * 1024)
     app.router.add_post(f"/v1{path}", handler)
-    runner = web.AppRunner(app, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-    finally:
-        await runner.cleanup()
+    async with serve_web_app(app) as url:
+        yield f"{url}/v1"
 
 
 def streaming(packets: Sequence[bytes], content_type: str = "text/event-stream") -> Handler:
@@ -119,18 +113,9 @@ def streaming(packets: Sequence[bytes], content_type: str = "text/event-stream")
 
 
 @asynccontextmanager
-async def raw_server(
-    talk: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
-) -> AsyncGenerator[str, None]:
-    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await talk(reader, writer)
-        finally:
-            writer.close()
-
-    server = await asyncio.start_server(handle, "127.0.0.1", 0)
-    async with server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+async def raw_server(talk: ConnectionHandler) -> AsyncGenerator[str, None]:
+    async with serve_connections(talk) as port:
+        yield f"http://127.0.0.1:{port}/v1"
 
 
 STREAM_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"

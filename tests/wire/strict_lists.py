@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 
 from aiohttp import web
 
+from tcp_servers import serve_web_app
+
 
 def openai_list(*names: str) -> bytes:
     """The list as OpenAI, Anthropic and most others have it."""
@@ -47,13 +49,8 @@ class StrictModelList:
         """Yield the address, without a path."""
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._answer)
-        runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, "127.0.0.1", 0).start()
-            yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-        finally:
-            await runner.cleanup()
+        async with serve_web_app(app) as url:
+            yield url
 
     async def _answer(self, received: web.Request) -> web.Response:
         self.paths.append(received.path_qs)

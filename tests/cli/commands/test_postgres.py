@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import asyncpg
@@ -13,6 +14,7 @@ import pytest
 from cli.process import CommandResult, ServerProcess, request_json, run_toolyard, start_server
 from ports import reserve_port
 from support import claim_epoch, wait_until
+from tcp_servers import serve_connections
 from toolyard.core.store import Key
 from toolyard.stores.postgres import PostgresStore
 from toolyard.stores.sqlite import SqliteStore
@@ -116,7 +118,7 @@ async def test_a_replica_says_why_it_starts_no_copy_of_a_command_and_that_it_dra
     await asyncio.to_thread(use_server)
 
 
-async def forward_to(url: str, port: int) -> asyncio.Server:
+def forward_to(url: str, port: int) -> AbstractAsyncContextManager[int]:
     """Forward connections to this port to the database, as if it had been started there."""
     target = url.partition("@")[2].partition("/")[0].partition(":")
 
@@ -129,9 +131,12 @@ async def forward_to(url: str, port: int) -> asyncio.Server:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         to_reader, to_writer = await asyncio.open_connection(target[0], int(target[2]))
-        await asyncio.gather(pump(reader, to_writer), pump(to_reader, writer), return_exceptions=True)
+        try:
+            await asyncio.gather(pump(reader, to_writer), pump(to_reader, writer), return_exceptions=True)
+        finally:
+            to_writer.close()
 
-    return await asyncio.start_server(serve, "127.0.0.1", port)
+    return serve_connections(serve, port=port)
 
 
 def move_to_port(url: str, port: int) -> str:
@@ -160,7 +165,7 @@ async def test_a_replica_that_cannot_reach_its_database_waits_for_it_and_is_not_
             )
             assert (await asyncio.to_thread(request_json, f"{address}/healthz"))[1]["status"] == "ok"
             early = asyncio.gather(asyncio.to_thread(request_json, f"{address}/openapi.json"))
-            async with await forward_to(postgres_url, database_port):
+            async with forward_to(postgres_url, database_port):
                 await asyncio.to_thread(server.read_address)
                 assert (await early)[0][0] == 200  # it waited instead of being refused
                 assert (await asyncio.to_thread(request_json, f"{address}/readyz"))[0] == 200

@@ -15,6 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from tcp_servers import serve_connections
 from toolyard.core.errors import Misconfigured
 from toolyard.models.http.problems import WireFailure
 from toolyard.models.http.retries import Deadlines, HttpClient, HttpResponse, Retry
@@ -265,16 +266,8 @@ def certificate(tmp_path: Path) -> Path:
 async def tls_server(certificate: Path, talk: ConnectionHandler) -> AsyncGenerator[int, None]:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate)
-
-    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            await talk(reader, writer)
-        finally:
-            writer.close()
-
-    server = await asyncio.start_server(handle, "127.0.0.1", 0, ssl=context)
-    async with server:
-        yield server.sockets[0].getsockname()[1]
+    async with serve_connections(talk, tls=context) as port:
+        yield port
 
 
 class Proxy:

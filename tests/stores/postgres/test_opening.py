@@ -13,6 +13,7 @@ import pytest
 
 from postgres import create_database, start_own_server
 from support import claim_epoch
+from tcp_servers import serve_connections
 from toolyard import Yard, tool
 from toolyard.app import open_store
 from toolyard.core.errors import Misconfigured, StoreDown, ToolyardError
@@ -81,11 +82,13 @@ async def serve_as_version_13(port: int) -> AsyncGenerator[int]:
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         server_reader, server_writer = await asyncio.open_connection("127.0.0.1", port)
-        await asyncio.gather(pump(reader, server_writer), pump(server_reader, writer), return_exceptions=True)
+        try:
+            await asyncio.gather(pump(reader, server_writer), pump(server_reader, writer), return_exceptions=True)
+        finally:
+            server_writer.close()
 
-    proxy = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with proxy:
-        yield proxy.sockets[0].getsockname()[1]
+    async with serve_connections(serve) as proxy_port:
+        yield proxy_port
 
 
 @asynccontextmanager
@@ -98,11 +101,9 @@ async def serve_as_pooler() -> AsyncGenerator[int]:
         await reader.readexactly(length - 4)
         writer.write(b"E" + (len(fields) + 4).to_bytes(4, "big") + fields)
         await writer.drain()
-        writer.close()
 
-    pooler = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with pooler:
-        yield pooler.sockets[0].getsockname()[1]
+    async with serve_connections(serve) as port:
+        yield port
 
 
 async def test_the_address_of_a_pooler_is_recognised_and_what_to_set_is_said() -> None:

@@ -13,6 +13,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCResponse
 
 from support import collect_events, get_problem, get_result, open_yard, wait_until
+from tcp_servers import serve_connections
 from toolyard import Caller
 from toolyard.core.tools.definition import NAME_PATTERN
 from toolyard.venues.mcp.bounded_http import BoundedTransport
@@ -159,12 +160,13 @@ async def test_an_answer_over_http_has_a_bound_and_is_not_unpacked(head: str) ->
             for _ in range(1 if packed else MAX_MESSAGE_BYTES // MB + 1):
                 writer.write(body)
                 await writer.drain()
-        writer.close()
 
-    server = await asyncio.start_server(handle, "127.0.0.1", 0)
-    async with server, httpx2.AsyncClient(transport=BoundedTransport(public_only=False)) as client:
+    async with (
+        serve_connections(handle) as port,
+        httpx2.AsyncClient(transport=BoundedTransport(public_only=False)) as client,
+    ):
         with pytest.raises(httpx2.ReadError, match="compressed, or longer"):
-            await client.get(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+            await client.get(f"http://127.0.0.1:{port}/")
 
 
 async def test_a_second_question_of_a_call_does_not_take_the_place_of_the_first() -> None:

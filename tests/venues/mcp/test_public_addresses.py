@@ -11,6 +11,7 @@ import pytest
 
 from support import TEST_TIMEOUT_S
 from surfaces.api_client import build_key, open_api_client
+from tcp_servers import serve_connections
 from toolyard.core.settings.network.addresses import is_public
 from toolyard.core.store import Key
 from toolyard.core.tools.mcp_servers import ServerSpec
@@ -98,11 +99,9 @@ async def count_connections(answer: bytes = b"") -> AsyncGenerator[tuple[int, li
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         received.append(await reader.read(1000))
         writer.write(answer)
-        writer.close()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        yield server.sockets[0].getsockname()[1], received
+    async with serve_connections(serve) as port:
+        yield port, received
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])

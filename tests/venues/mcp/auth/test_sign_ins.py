@@ -16,6 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from support import TEST_TIMEOUT_S, collect_events, get_problem, get_result, wait_until
+from tcp_servers import serve_connections
 from toolyard import Caller, Yard
 from toolyard.core.errors import Invalid, Refused, ToolyardError
 from toolyard.core.tools.mcp_servers import OAuth, ServerCard, SignInAnswer
@@ -256,9 +257,8 @@ async def test_what_renews_a_token_is_never_shown_to_another_issuer() -> None:
         grant = await yard.servers.get_server("mail").get_grant_store(("", "")).load()
         assert grant is not None
         evil = EvilAuthorizationServer(str(grant.client["client_id"]))
-        listening = await asyncio.start_server(evil.handle, "127.0.0.1", 0)
-        async with listening:
-            evil.base = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+        async with serve_connections(evil.handle) as port:
+            evil.base = f"http://127.0.0.1:{port}"
             await configure_server(server, revoke="yes", down="yes", issuer=evil.base)
             assert "sign in" in await call_mailbox(yard)
         assert len(evil.requests) >= 2, "it was asked who it is, and to register us"
