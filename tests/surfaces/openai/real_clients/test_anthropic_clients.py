@@ -34,7 +34,8 @@ def processes() -> Generator[dict[str, ClientProcess], None, None]:
         process.close()
 
 
-@pytest.fixture(params=PACKAGES)
+# Of the module, so that the tests of a client stand together: fewer workers start it, which takes seconds.
+@pytest.fixture(params=PACKAGES, scope="module")
 def package(request: pytest.FixtureRequest) -> str:
     return request.param
 
