@@ -59,6 +59,12 @@ class ClientProcess:
             {"text": text, "streamed": streamed, "has_tool": has_tool, "wants_order": wants_order}
         )
 
+    async def run_program(self, program: str) -> str:
+        """Return the output of a program that uses the client and succeeds."""
+        answer = await self._request({"program": program})
+        assert not answer.error, (answer.error, answer.message)
+        return answer.text or ""
+
     async def _request(self, request: dict[str, object]) -> ClientAnswer:
         return msgspec.json.decode(await self._process.request(request), type=ClientAnswer)
 

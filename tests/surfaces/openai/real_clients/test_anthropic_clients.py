@@ -7,6 +7,7 @@ import pytest
 
 from surfaces.openai.clients import Served, add_to_groceries, added, list_exchange, order, serve_script
 from surfaces.openai.real_clients.processes import ClientOrder, ClientProcess
+from surfaces.openai.real_clients.test_anthropic_page import ANSWER, PYTHON_CLIENTS, read_snippet
 from surfaces.openai.real_clients.test_real_clients import approve, assert_succeeded, list_texts
 from toolyard.testing import Script, call, fail, say, together
 
@@ -59,6 +60,13 @@ async def serve(client: ClientProcess, script: Script, *, model: str = "default"
     async with serve_script(script, [add_to_groceries, order]) as served:
         await client.open(served.url, "messages", model)
         yield served
+
+
+@pytest.mark.parametrize("package", PYTHON_CLIENTS, indirect=True)
+async def test_what_the_page_shows_of_a_client_gets_an_answer(client: ClientProcess, package: str) -> None:
+    async with serve_script([say(ANSWER)]) as served:
+        program = read_snippet(PYTHON_CLIENTS[package], "python", served.url)
+        assert await client.run_program(program) == f"{ANSWER}\n"
 
 
 async def test_texts_are_answered_and_remembered(client: ClientProcess, streamed: bool) -> None:

@@ -1,9 +1,8 @@
 """The page for those who come from a framework is true: its programs get an answer with the frameworks themselves."""
 
 import re
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-
-import pytest
 
 from surfaces.openai.clients import list_exchange, serve_script
 from surfaces.openai.real_clients.processes import PYTHON, ROOT
@@ -20,11 +19,19 @@ SCRIPTS: dict[str, Script] = {
 }
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
-async def test_a_program_of_the_page_gets_an_answer(name: str, tmp_path: Path) -> None:
-    assert PROGRAMS.keys() == SCRIPTS.keys() and URL in PROGRAMS[name]
+RUN_BY_DRIVERS = {"openai-agents": "OpenAI Agents", "litellm": "LiteLLM"}
+"""The packages whose programs `test_real_clients.py` runs in the processes that drive them."""
+
+
+async def test_the_program_for_langgraph_gets_an_answer(tmp_path: Path) -> None:
+    assert PROGRAMS.keys() == SCRIPTS.keys() == {"LangGraph", *RUN_BY_DRIVERS.values()}
+    await check_program("LangGraph", lambda program: run_command(str(PYTHON), "-c", program, folder=tmp_path))
+
+
+async def check_program(name: str, run_program: Callable[[str], Awaitable[str]]) -> None:
+    """Check that a program of the page gets its answer."""
+    assert URL in PROGRAMS[name]
     async with serve_script(SCRIPTS[name]) as served:
-        code = PROGRAMS[name].replace(URL, served.url)
-        assert await run_command(str(PYTHON), "-c", code, folder=tmp_path) == f"{ANSWER}\n"
+        assert await run_program(PROGRAMS[name].replace(URL, served.url)) == f"{ANSWER}\n"
         exchange = list_exchange(served.model.requests[-1].history)
         assert any("the dairy" in item for item in exchange) == (name == "OpenAI Agents")

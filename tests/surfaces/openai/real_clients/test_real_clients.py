@@ -7,6 +7,8 @@ import pytest
 
 from surfaces.openai.clients import Served, list_exchange, serve_script
 from surfaces.openai.real_clients.processes import ClientAnswer, ClientOrder, ClientProcess
+from surfaces.openai.real_clients.test_frameworks import RUN_BY_DRIVERS, check_program
+from surfaces.openai.real_clients.test_page import ANSWER, PYTHON_CLIENTS, read_snippet
 from toolyard import Limits, tool
 from toolyard.core.items import ModelText, UserMessage
 from toolyard.surfaces.shared.call_ids import parse_call_id
@@ -96,6 +98,20 @@ def list_texts(served: Served) -> list[str]:
 
 def assert_succeeded(answer: ClientAnswer) -> None:
     assert (answer.error, answer.message) == ("", "")
+
+
+@pytest.mark.parametrize("package", PYTHON_CLIENTS, indirect=True)
+async def test_what_the_page_shows_of_a_client_gets_an_answer(client: ClientProcess, package: str) -> None:
+    async with serve_script([say(ANSWER)]) as served:
+        program = read_snippet(PYTHON_CLIENTS[package], "python", served.url)
+        assert await client.run_program(program) == f"{ANSWER}\n"
+
+
+@pytest.mark.parametrize("package", RUN_BY_DRIVERS, indirect=True)
+async def test_what_the_page_on_frameworks_shows_of_a_client_gets_an_answer(
+    client: ClientProcess, package: str
+) -> None:
+    await check_program(RUN_BY_DRIVERS[package], client.run_program)
 
 
 async def test_texts_are_answered_and_remembered(client: ClientProcess, api: str, streamed: bool) -> None:
