@@ -220,6 +220,7 @@ def test_a_server_is_seen_stopped_and_started_again(windows: Windows, server: Si
     card.get_by_role("link", name="steps").click()
     window.button("Call steps").click()
     expect(window.card("steps")).to_contain_text("MCP server plain")
+    expect(window.card("steps")).to_contain_text("done")  # the list below is not read anew when the call ends
     window.page.goto(f"{server.url}/#/servers")
     expect(card).to_contain_text("Calls in 7 days: ")
 
