@@ -60,6 +60,17 @@ async def test_a_reader_that_leaves_at_any_point_and_comes_back_has_no_gap_and_n
             assert split_items(joined) == (text, seqs), f"left after {cursor}"
 
 
+async def test_text_names_its_turn_also_to_readers_that_begin_right_after_the_start_of_the_turn() -> None:
+    async with open_yard([call("add", a=1, b=2), say(*WORDS)], [add]) as yard:
+        await collect_events(yard.run("go", conversation="c"))
+        all_items = await read_until_end(yard, "c", "0")
+        cursors = [cursor for cursor, item in all_items if isinstance(item, Entry)]
+        for cursor in cursors[:-1]:
+            remaining = await read_until_end(yard, "c", cursor)
+            turns = {item.turn for _, item in remaining if isinstance(item, TextAppended)}
+            assert turns <= {2}, f"left after {cursor}"
+
+
 async def test_a_reader_that_comes_in_the_middle_of_an_answer_gets_the_text_so_far() -> None:
     async with open_yard([say(*WORDS)]) as yard:
         run = yard.run("go", conversation="c")

@@ -29,6 +29,9 @@ PAGE_SIZE = 500
 BATCH_SIZE = 128
 """Items that a reader takes from the ring at once: it holds them in memory until they are handed out."""
 
+LOOK_BACK = 16
+"""Entries that are read at once on the way back to the start of a turn: most turns have no entries inside."""
+
 TURN_EVENTS = frozenset({TurnStarted, TurnEnded, TurnFailed})
 FindReaders = Callable[[], Awaitable["Readers"]]
 ReadLog = Callable[[int, int], Awaitable[Sequence[Entry]]]
@@ -113,6 +116,14 @@ class Readers:
         return "".join(event.text for event in self._live if not isinstance(event, CallProgressed))
 
 
+class _UnknownTurn(Exception):
+    """An entry ends a turn with text, and the reader has not read the turn's number: its first cursor was inside it."""
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__()
+        self.entry = entry
+
+
 class Reader:
     """An endless iterator over entries and fleeting events after a cursor.
 
@@ -166,11 +177,15 @@ class Reader:
         """Return the next items, each with its cursor, as soon as there are any; an empty list after `timeout_s`."""
         while not self._ready:
             readers = self._readers
-            if self._position < readers.base:
-                await self._catch_up()
+            try:
+                if self._position < readers.base:
+                    await self._catch_up()
+                    continue
+                if self._position < readers.end:
+                    self._drain()
+            except _UnknownTurn as unknown:
+                self._turn = await self._find_turn(unknown.entry.seq)
                 continue
-            if self._position < readers.end:
-                self._drain()
             if self._ready or self._detached:
                 break
             if readers.broken:
@@ -270,12 +285,16 @@ class Reader:
     def _drain(self) -> None:
         """Take the next batch from the ring."""
         batch = self._readers.read_from(self._position)
-        for item in batch:
-            # `_take` inline for entries: each reader does this for every one.
-            if type(item) is not Entry:
-                self._take(item)
-            elif item.seq > self._seq:
-                self._take_entry(item)
+        try:
+            for item in batch:
+                # `_take` inline for entries: each reader does this for every one.
+                if type(item) is not Entry:
+                    self._take(item)
+                elif item.seq > self._seq:
+                    self._take_entry(item)
+        except _UnknownTurn as unknown:
+            self._position += [id(item) for item in batch].index(id(unknown.entry))
+            raise
         self._position += len(batch)
 
     async def _catch_up(self) -> None:
@@ -291,6 +310,17 @@ class Reader:
             self._take(entry)
         if self._seq == seq and readers is self._readers:  # the missing entries are gone
             await self._follow_new_owner(readers.broken or NotFound("the conversation was deleted"))
+
+    async def _find_turn(self, seq: int) -> int:
+        """Return the number of the turn that entry `seq` ends: that of the last start before it."""
+        end = seq - 1
+        while end > 0:
+            start = max(0, end - LOOK_BACK)
+            for entry in reversed(await self._readers.read_log(start, end - start)):
+                if isinstance(entry.event, TurnStarted):
+                    return entry.event.number
+            end = start
+        raise NotFound("the conversation was deleted")
 
     def _try_join_ring(self) -> bool:
         """Go on from the end of the ring, after the events of the turn in progress, unless entries are missing."""
@@ -318,6 +348,8 @@ class Reader:
             # The entry holds the whole text of the turn. The part that this reader has not seen is handed out first, so
             # that a client which only appends deltas has all of it.
             if texts := [item for item in event.items if type(item) is ModelText]:
+                if not self._turn:
+                    raise _UnknownTurn(entry)
                 text = "".join([item.text for item in texts])
                 logprobs = ",".join([item.logprobs for item in texts if item.logprobs])
                 self._take_text(TextAppended(turn=self._turn, offset=0, text=text, logprobs=logprobs))
