@@ -159,8 +159,8 @@ class Journal:
         """Publish a fleeting event to live readers, after all entries that were emitted before it."""
         if self._seq > self.readers.stored:
             self._held.append((self._seq, event))
-            return
-        self._publish_fleeting(event)
+        else:
+            self._publish_fleeting(event)
 
     def _publish_fleeting(self, event: Fleeting) -> None:
         self.readers.publish(event)
@@ -227,9 +227,8 @@ class Journal:
         except Exception as error:
             self._fail_flush(error)
             return
-        batch, self._staged = self._staged, []
-        if append.answers:
-            self._answers = []
+        # New lists: a store may read those of the append later, when others have been staged.
+        batch, self._staged, self._answers = self._staged, [], []
         self._spending.clear()
         if stored is None:
             self._spawn(self._flush(append, batch))
