@@ -11,7 +11,7 @@ from toolyard.core.conversation.events import ConversationChanged, ConversationO
 from toolyard.core.conversation.settings import Settings
 from toolyard.core.conversation.state import State
 from toolyard.core.errors import StoreDown
-from toolyard.core.store import Append, Claim
+from toolyard.core.store import Append, Claim, CommandAnswer
 from toolyard.engine.log.journal import Journal
 
 
@@ -21,6 +21,7 @@ class FullStore:
     def __init__(self) -> None:
         self.room = asyncio.Event()
         self.batches: list[list[int]] = []
+        self.answers: list[list[int]] = []
         self.fails = False
         self.append_requested = asyncio.Event()
 
@@ -33,6 +34,7 @@ class FullStore:
         if self.fails:
             raise OSError("no more paper")
         self.batches.append([entry.seq for entry in append.entries])
+        self.answers.append([answer.number for answer in append.answers])
         return False
 
     async def read(self, conversation: str, after: int = 0, limit: int = 0) -> Sequence[Entry]:
@@ -70,6 +72,18 @@ async def test_what_is_emitted_while_the_store_has_no_room_is_stored_in_order_wh
         return store.batches
 
     assert (await test()) == [[1], [2, 3]]
+
+
+async def test_the_outcome_of_a_command_is_stored_with_its_own_events_and_not_with_those_before() -> None:
+    store = FullStore()
+    async with asyncio.TaskGroup() as tasks:
+        journal = open_journal(store, tasks)
+        journal.emit(ConversationOpened(owner=STAFF, settings=Settings()))
+        await store.append_requested.wait()  # it reads the append later, as PostgreSQL's writer does
+        journal.emit(ConversationChanged(settings=Settings(title="one")), answer=CommandAnswer(number=7, outcome=b"ok"))
+        store.room.set()
+        await journal.wait_committed()
+    assert (store.batches, store.answers) == ([[1], [2]], [[], [7]])
 
 
 async def test_a_store_that_fails_in_its_own_way_breaks_the_conversation_and_says_why() -> None:
