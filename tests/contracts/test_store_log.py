@@ -87,6 +87,8 @@ async def a_gap_or_a_repeat_is_fenced(store: Store) -> None:
     await append(store, "c", epoch, make_entries("c", 1, 2), None)
     for first in (1, 2, 4):
         await assert_refused(Fenced, append(store, "c", epoch, make_entries("c", first), None))
+    inside = [entry for seq in (3, 9, 5) for entry in make_entries("c", seq)]
+    await assert_refused(Fenced, append(store, "c", epoch, inside, None))
     assert await read_seqs(store, "c") == [1, 2]
 
 

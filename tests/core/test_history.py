@@ -1,5 +1,7 @@
 """Histories share what they have in common and never change under a reader; `find_faults` is a provider's eye."""
 
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,7 +9,7 @@ from msgspec.structs import replace
 
 from core.story import model_text, ok_result, tool_call, user
 from toolyard.core.conversation.history import History, find_faults
-from toolyard.core.items import Item
+from toolyard.core.items import Call, Item, ModelText
 
 
 def _texts(names: str) -> list[Item]:
@@ -107,3 +109,14 @@ def test_a_history_in_order_has_no_faults() -> None:
 )
 def test_what_a_strict_provider_would_refuse_is_a_fault(items: list[Item], fault: str) -> None:
     assert fault in find_faults(items)
+
+
+def test_an_item_that_cannot_be_estimated_leaves_the_sums_of_those_before_it_as_they_are() -> None:
+    nested: dict[str, object] = {}
+    for _ in range(sys.getrecursionlimit() * 2):
+        nested = {"a": nested}
+    text = ModelText(id="text", at=0.0, text="Hello")
+    history = History([text]).plus([Call(id="call", at=0.0, tool="add", arguments=nested)])
+    with pytest.raises(RecursionError):
+        history.sum_first(2)
+    assert history.sum_first(1) == History([text]).sum_first(1)

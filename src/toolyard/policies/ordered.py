@@ -114,7 +114,9 @@ class OrderedPolicy:
         return (*BUILT_IN_RULES, *of_divisions, *self._own_rules)
 
     def judge(self, request: PolicyRequest) -> Verdict:
-        verdict = _ask_rules(self._rules, request) or _default_verdict(request)
+        verdict = _ask_rules(self._rules, request)
+        if verdict is None:
+            verdict = _default_verdict(request)
         # After all rules: what the conversation asks for is never loosened by one that allows.
         if verdict.decision == "allow" and _is_asked(request):
             return Verdict("ask", "the conversation asks for an approval")

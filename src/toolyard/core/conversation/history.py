@@ -6,7 +6,7 @@ Extending a history costs only what is added: the old and the new history share 
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, islice
+from itertools import accumulate
 from typing import overload
 
 from toolyard.core.conversation.context.token_estimate import estimate_tokens
@@ -84,7 +84,9 @@ class History(Sequence[Item]):
         start = len(sums) - 1
         if start < length:
             added, messages = items[start:length], counts[start]
-            sums += islice(accumulate(map(estimate_tokens, added), initial=sums[start]), 1, None)
+            # All of them before any is added: a failing estimate leaves the sums as they were.
+            new_sums = list(accumulate(map(estimate_tokens, added), initial=sums[start]))
+            sums += new_sums[1:]
             kinds = (type(items[at]) for at in range(start - 1, -1, -1) if type(items[at]) is not Reasoning)
             previous_kind = next(kinds, None)
             for kind in map(type, added):

@@ -30,7 +30,7 @@ BATCH_SIZE = 128
 """Items that a reader takes from the ring at once: it holds them in memory until they are handed out."""
 
 LOOK_BACK = 16
-"""Entries that are read at once on the way back to the start of a turn: most turns have no entries inside."""
+"""Entries that are read first on the way back to the start of a turn: most turns have no entries inside."""
 
 TURN_EVENTS = frozenset({TurnStarted, TurnEnded, TurnFailed})
 FindReaders = Callable[[], Awaitable["Readers"]]
@@ -293,7 +293,7 @@ class Reader:
                 elif item.seq > self._seq:
                     self._take_entry(item)
         except _UnknownTurn as unknown:
-            self._position += [id(item) for item in batch].index(id(unknown.entry))
+            self._position += next(at for at, item in enumerate(batch) if item is unknown.entry)
             raise
         self._position += len(batch)
 
@@ -313,13 +313,16 @@ class Reader:
 
     async def _find_turn(self, seq: int) -> int:
         """Return the number of the turn that entry `seq` ends: that of the last start before it."""
-        end = seq - 1
+        end, size = seq - 1, LOOK_BACK
         while end > 0:
-            start = max(0, end - LOOK_BACK)
-            for entry in reversed(await self._readers.read_log(start, end - start)):
+            start = max(0, end - size)
+            entries = await self._readers.read_log(start, end - start)
+            for entry in reversed(entries):
                 if isinstance(entry.event, TurnStarted):
                     return entry.event.number
-            end = start
+            if not entries:
+                break
+            end, size = start, min(2 * size, PAGE_SIZE)
         raise NotFound("the conversation was deleted")
 
     def _try_join_ring(self) -> bool:
@@ -347,10 +350,10 @@ class Reader:
         elif type(event) is TurnEnded:
             # The entry holds the whole text of the turn. The part that this reader has not seen is handed out first, so
             # that a client which only appends deltas has all of it.
-            if texts := [item for item in event.items if type(item) is ModelText]:
+            texts = [item for item in event.items if type(item) is ModelText]
+            if texts and (text := "".join([item.text for item in texts])):
                 if not self._turn:
                     raise _UnknownTurn(entry)
-                text = "".join([item.text for item in texts])
                 logprobs = ",".join([item.logprobs for item in texts if item.logprobs])
                 self._take_text(TextAppended(turn=self._turn, offset=0, text=text, logprobs=logprobs))
             self._seen = 0

@@ -119,8 +119,10 @@ class Workers:
         """Wait for the running tasks; cancel them if the driver failed or was cancelled."""
         self._cancel_room_wait()  # it may take a day, and another owner goes on with it
         self.drop_programs()
-        started = (*self._calls.values(), *self._dropped_programs, self._turn, self._compaction)
-        tasks = [task for task in started if task is not None and not task.done()]
+        others = (*self._dropped_programs, self._turn, self._compaction)
+        # A call that is listed here and done was cancelled before its first step: its callback, which ends the call,
+        # has not run yet.
+        tasks = [*self._calls.values(), *(task for task in others if task is not None and not task.done())]
         try:
             if tasks and error is None:
                 await asyncio.wait(tasks)

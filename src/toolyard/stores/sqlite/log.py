@@ -124,8 +124,7 @@ def _build_append(append: Append) -> tuple[Work[bool], int, Sequence[UsageRow]]:
     conversation, epoch, entries = append.conversation, append.epoch, append.entries
     first = entries[0].seq if entries else 0
     last = first + len(entries) - 1
-    if entries and entries[-1].seq != last:
-        check_order(conversation, entries, first)
+    check_order(conversation, entries, first)
     lines = encode_batch(entries)
     catalog_entries = select_catalog_entries(entries)
     updated_at = catalog_entries[-1].at if catalog_entries else None
